@@ -82,8 +82,8 @@ class Seen:
             self.text.append(repr(inner))
         return value
 
-    def error(self, error: BaseException, *, frames: bool = True) -> None:
-        """An error, its causes and its traceback; with ``frames`` also the locals that pytest and rich would print.
+    def error(self, error: BaseException) -> None:
+        """An error, its causes and its traceback, with the locals that pytest and rich would print.
 
         Frames of the tests are left out: they hold the secrets themselves.
         """
@@ -92,22 +92,18 @@ class Seen:
         linked: BaseException | None = error
         while linked is not None:
             self(linked)
-            for frame, _ in traceback.walk_tb(linked.__traceback__ if frames else None):
+            for frame, _ in traceback.walk_tb(linked.__traceback__):
                 if not Path(frame.f_code.co_filename).is_relative_to(HERE):
                     where = f"{frame.f_code.co_filename}:{frame.f_code.co_name}"
                     self.text += [f"{where} {name} = {shown(value)}" for name, value in frame.f_locals.items()]
             linked = linked.__cause__ or linked.__context__
 
-    def refuses(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> None:
-        """Calls with a secret as an argument, and takes in the error; the frames of such a call have to hold it."""
-        self.raises(call, *arguments, frames=False, **named)
-
-    def raises(self, call: Callable[..., Any], *arguments: Any, frames: bool = True, **named: Any) -> None:
-        """Calls, and takes in the error with which it must end."""
+    def raises(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> None:
+        """Calls, and takes in the error with which it must end; no frame of ours holds a secret, given or found."""
         try:
             call(*arguments, **named)
         except Exception as error:  # whichever it is, it must not tell
-            self.error(error, frames=frames)
+            self.error(error)
         else:
             raise AssertionError("no error, so there was nothing to see")
 

@@ -153,9 +153,9 @@ def wallet_keys_of_a_market_client(seen: Seen, place: Place) -> None:
             seen(client)
             seen.raises(client.token_prices, ["ETH"])
     for given in (WALLET_KEY, bytes.fromhex(WALLET_KEY[2:])):
-        seen.refuses(MarketClient, **settings | {"signer": given})
-    seen.refuses(MarketClient, **settings | {"ledger": WALLET_KEY})
-    seen.refuses(MarketClient, **settings | {"budget": WALLET_KEY})
+        seen.raises(MarketClient, **settings | {"signer": given})
+    seen.raises(MarketClient, **settings | {"ledger": WALLET_KEY})
+    seen.raises(MarketClient, **settings | {"budget": WALLET_KEY})
 
 
 @scenario
@@ -166,12 +166,12 @@ def keystores(seen: Seen, place: Place) -> None:
     seen(path.read_text())
     seen(keystore_address(path))
     seen(LocalSigner.from_keystore(path, "a-marked-passphrase"))
-    seen.refuses(LocalSigner.from_keystore, path, "a-marked-passphrase?")
+    seen.raises(LocalSigner.from_keystore, path, "a-marked-passphrase?")
     path.chmod(0o644)
-    seen.refuses(LocalSigner.from_keystore, path, "a-marked-passphrase")
+    seen.raises(LocalSigner.from_keystore, path, "a-marked-passphrase")
     path.chmod(0o600)
     path.write_text(path.read_text()[:-20])
-    seen.refuses(LocalSigner.from_keystore, path, "a-marked-passphrase")
+    seen.raises(LocalSigner.from_keystore, path, "a-marked-passphrase")
 
 
 @scenario
@@ -204,8 +204,8 @@ def nodes_of_the_chain(seen: Seen, place: Place) -> None:
         for scheme in ("http", "ftp"):
             place.monkeypatch.setenv("TRADE_RPC_URL", f"{scheme}://node.example{tail}")
             seen.raises(MarketClient, base_url=place.server.url, ledger=ledger)
-            seen.refuses(ChainWitness, f"{scheme}://node.example{tail}")
-            seen.refuses(AsyncChainWitness, "https://node.example", f"{scheme}://node.example{tail}")
+            seen.raises(ChainWitness, f"{scheme}://node.example{tail}")
+            seen.raises(AsyncChainWitness, "https://node.example", f"{scheme}://node.example{tail}")
     place.monkeypatch.delenv("TRADE_RPC_URL")
     for answer in answers():
         http = httpx.Client(transport=httpx.MockTransport(lambda request, answer=answer: answer))

@@ -5,18 +5,23 @@ itself with one function under ``@scenario``.
 """
 
 import asyncio
+import base64
 import copy
+import json
 import logging
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from fractions import Fraction
+from functools import partial
+from itertools import product
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
 
-from tradesdk import AsyncTradeClient, LocalSigner, TradeClient
+from tradesdk import APIError, AsyncTradeClient, LocalSigner, TradeClient
 from tradesdk_mock import MockServer
 
 from . import _secrets_market  # noqa: F401 # its scenarios
@@ -76,18 +81,18 @@ def settings_from_the_environment(seen: Seen, place: Place) -> None:
         place.monkeypatch.setenv("TRADE_BASE_URL", url)
         seen.raises(TradeClient)
     place.monkeypatch.setenv("TRADE_BASE_URL", f"https://user:{place.key}@service.example")
-    seen.refuses(TradeClient)
+    seen.raises(TradeClient)
 
 
 @scenario
 def keys_that_are_refused(seen: Seen, place: Place) -> None:
     good = place.key
     for key in (f"{good}\r\nX-Evil: 1", f"{good}é", f"\x00{good}", f"{good} x", f"{good}\n{good}", good * 50):
-        seen.refuses(TradeClient, **place.settings(api_key=key))
-        seen.refuses(AsyncTradeClient, **place.settings(api_key=key))
+        seen.raises(TradeClient, **place.settings(api_key=key))
+        seen.raises(AsyncTradeClient, **place.settings(api_key=key))
         with TradeClient(**place.settings(api_key=Given(key))) as client:
-            seen.refuses(client.account.get)
-    seen.refuses(TradeClient, **place.settings(api_key=good.encode()))
+            seen.raises(client.account.get)
+    seen.raises(TradeClient, **place.settings(api_key=good.encode()))
 
 
 class Given:
@@ -125,7 +130,7 @@ def wallet_keys_that_are_refused(seen: Seen, place: Place) -> None:
         [WALLET_KEY],
         "0x" + "f" * 64,
     ):
-        seen.refuses(LocalSigner.from_key, key)
+        seen.raises(LocalSigner.from_key, key)
     seen(LocalSigner.from_key(too_large))
 
 
@@ -148,6 +153,35 @@ def every_bad_answer_async(seen: Seen, place: Place) -> None:
 
     for answer in answers()[::3]:
         seen.raises(lambda answer=answer: asyncio.run(ask(answer)))
+
+
+@scenario
+def a_service_that_repeats_the_key(seen: Seen, place: Place) -> None:
+    """In the body and the headers of its answers: as it is, in JSON, in a URL and inside base64."""
+    key = f"{place.key}/a+b"
+    seen.secrets += [key, quote(key, safe=""), base64.b64encode(f"Bearer {key}".encode()).decode()]
+    kinds = ("application/json", "text/event-stream")
+    for status, kind, body in product((200, 204, 401, 500), kinds, ("json", "garbage")):
+
+        def repeat(request: httpx.Request, status: int = status, kind: str = kind, body: str = body) -> httpx.Response:
+            got = request.headers["Authorization"]
+            inside = base64.b64encode(got.encode()).decode()
+            headers = {"Content-Type": kind, "X-Got": got, "X-Inside": inside, "X-Url": quote(got, safe="")}
+            said = {"error": {"code": got, "message": f"{got} {quote(got, safe='')}"}}
+            text = {"json": json.dumps(said).replace("/", "\\/"), "garbage": f"\0{got}"}[body]
+            return httpx.Response(status, headers=headers, content=b"" if status == 204 else text.encode())
+
+        with httpx.Client(transport=httpx.MockTransport(repeat)) as http:
+            client = TradeClient(**place.settings(api_key=key, http_client=http, deadline=1, max_retries=0))
+            asks: list[Callable[[], object]] = [client.account.get]
+            if status in (204, 401):  # after others, a stream connects again
+                asks.append(partial(next, iter(client.signals.stream(chain=8453))))
+            for ask in asks:
+                with pytest.raises(APIError) as caught:
+                    ask()
+                seen.error(caught.value)
+                response = caught.value.response
+                seen.text += [] if response is None else [response.text, *response.headers.values()]
 
 
 @scenario

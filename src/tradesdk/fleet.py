@@ -14,6 +14,7 @@ from ._fleet.server import SCHEMA, server
 from ._sync.fleet_rate_limiter import FleetRateLimiter
 from ._sync.fleet_relay import FleetRelay
 from ._sync.fleet_signals import FleetSignals
+from ._values.frames import hides_locals
 from .models.stream import FleetSignal
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 
+@hides_locals
 def create_tables(url: str | None = None, *, schema: str = SCHEMA) -> bool:
     """Create the tables of a fleet, unless they are there. Returns whether it did.
 
@@ -51,6 +53,7 @@ def create_tables(url: str | None = None, *, schema: str = SCHEMA) -> bool:
     return create(place)
 
 
+@hides_locals
 def status(url: str | None = None, *, schema: str = SCHEMA) -> FleetStatus:
     """Who relays, which groups and members there are, how far they are, and what is left of each rate limit.
 

@@ -78,8 +78,8 @@ class Change:
         }
 
 
-def approve(run: Session, change: Change, *, yes: bool, dry_run: bool) -> bool:
-    """True when `change` may be carried out; with `--dry-run` it is printed instead.
+def approve(run: Session, change: Change, *, yes: bool, dry_run: bool | None) -> bool:
+    """True when `change` may be carried out; with `--dry-run` it is printed instead. None: there is no `--dry-run`.
 
     Before that, where it goes and what it changes is said on stderr: to people in lines, to programs as one object.
 
@@ -112,16 +112,15 @@ def approve(run: Session, change: Change, *, yes: bool, dry_run: bool) -> bool:
     return True
 
 
-def check(what: str, *, yes: bool, dry_run: bool) -> None:
+def check(what: str, *, yes: bool, dry_run: bool | None) -> None:
     """Refuses what could not be asked, before anything is looked up for the question.
 
     Raises:
         UsageProblem: nobody can be asked and `--yes` is missing.
     """
     if not yes and not dry_run and not can_ask():
-        raise UsageProblem(
-            f"--yes is needed to {one_line(what)}: there is no terminal to ask on", "add --yes, or --dry-run"
-        )
+        hint = "add --yes" + ("" if dry_run is None else ", or --dry-run")
+        raise UsageProblem(f"--yes is needed to {one_line(what)}: there is no terminal to ask on", hint)
 
 
 def agree(what: str, *, yes: bool) -> None:
@@ -131,21 +130,20 @@ def agree(what: str, *, yes: bool) -> None:
         UsageProblem: nobody can be asked and `--yes` is missing.
         Declined: the person said no.
     """
-    check(what, yes=yes, dry_run=False)
+    check(what, yes=yes, dry_run=None)
     if not yes and not ask(f"{what}?"):
         raise Declined("nothing was changed")
 
 
 def _show_dry_run(run: Session, change: Change) -> None:
-    out, differences = run.out, change.differences()
-    if out.machine_notes:
-        shown = change.as_dict()
-        out.one(shown if differences is None else {**shown, "changes": differences}, whole=True)
-        out.note("nothing was sent (--dry-run)", **_fields(run, change, brief=True))
-        return
-    explain(run, change, body=differences is not None)
-    out.one(change.as_dict(), whole=True)
-    out.note("nothing was changed (--dry-run)" if change.method == LEDGER else "nothing was sent (--dry-run)")
+    out, shown, differences = run.out, change.as_dict(), change.differences()
+    if differences is not None and (out.machine_notes or out.selection is not None):
+        shown["changes"] = differences
+    if not out.machine_notes:
+        explain(run, change, body=differences is not None)
+    out.one(shown)
+    said = "nothing was changed (--dry-run)" if change.method == LEDGER else "nothing was sent (--dry-run)"
+    out.note(said, **(_fields(run, change, brief=True) if out.machine_notes else {}))
 
 
 def _fields(run: Session, change: Change, *, brief: bool = False) -> dict[str, Any]:

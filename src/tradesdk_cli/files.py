@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 import sys
+from io import FileIO
 from pathlib import Path
 
 from tradesdk_cli.errors import CliError
@@ -18,7 +20,55 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
+_NAMED = 80  # characters of a file's name in that of the new file
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EROFS}
+
+
+class Half:
+    """A new file beside another one, whose place it takes when it is complete.
+
+    A killed command leaves it there, and the next one for that file removes it: only a live one holds the lock on it.
+    """
+
+    def __init__(self, path: Path, mode: int | None = None) -> None:
+        """Makes it. Without a `mode`, it gets that of the file, or the usual one.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        self._path = path
+        self._kept = stat.S_IMODE(path.stat().st_mode) if mode is None and path.exists() else None
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+        remove_halves(path.parent, path.name)
+        while True:
+            self._half = path.with_name(f".{path.name[:_NAMED]}.{os.urandom(8).hex()}.tmp")
+            file = os.open(self._half, flags, 0o644 if mode is None and self._kept is None else mode or 0o600)
+            if _lock(file) is not False and os.fstat(file).st_nlink:
+                break
+            os.close(file)  # another command took it for one that was left, before it was locked
+        self.file = FileIO(file, "wb")
+
+    def commit(self, path: Path | None = None, *, sync: bool = False) -> None:
+        """Puts it in the place of the file, or of another one; with `sync`, it is on disk before.
+
+        Raises:
+            OSError: that failed; what was there is as before.
+        """
+        if sync:
+            os.fsync(self.file.fileno())
+        if self._kept is not None:
+            os.chmod(self._half, self._kept)
+        if os.name == "nt":  # there a file that is open cannot be renamed, nor removed by others
+            self.file.close()
+        os.replace(self._half, path or self._path)
+        self.file.close()
+
+    def drop(self) -> None:
+        """Removes it, unless it has its place already."""
+        with contextlib.suppress(OSError):
+            self.file.close()
+        with contextlib.suppress(OSError):
+            self._half.unlink(missing_ok=True)
 
 
 def atomic_write(path: Path, content: bytes | str, *, mode: int | None = None, sync: bool = True) -> None:
@@ -33,23 +83,54 @@ def atomic_write(path: Path, content: bytes | str, *, mode: int | None = None, s
     Raises:
         OSError: it cannot be written; what was there is as before.
     """
-    half = path.with_name(f".{path.name}.{os.getpid()}")
-    kept = None if mode is not None or not path.exists() else stat.S_IMODE(path.stat().st_mode)
-    half.unlink(missing_ok=True)  # of a process with our number that was killed
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(half, flags, 0o644 if mode is None and kept is None else mode or 0o600)
+    half = Half(path, mode)
     try:
-        with open(descriptor, "wb") as file:
-            file.write(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
-            file.flush()
-            if sync:
-                os.fsync(file.fileno())
-        if kept is not None:
-            os.chmod(half, kept)
-        os.replace(half, path)
+        write_all(half.file, content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
+        half.commit(sync=sync)
     except BaseException:
-        half.unlink(missing_ok=True)
+        half.drop()
         raise
+
+
+def write_all(file: FileIO, content: bytes) -> None:
+    """Writes all of it."""
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) or 0 :]
+
+
+def remove_halves(folder: Path, name: str | None = None) -> bool:
+    """Removes what killed commands left of this file, or of all files of the folder; True when there was something."""
+    shape = re.compile(r"\.%s\.[0-9a-f]{16}\.tmp" % (".+" if name is None else re.escape(name[:_NAMED])))
+    found = False
+    with contextlib.suppress(OSError):
+        for half in (each for each in folder.iterdir() if shape.fullmatch(each.name)):
+            with contextlib.suppress(OSError):
+                if os.name != "nt":
+                    file = os.open(half, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+                    try:
+                        if _lock(file):
+                            half.unlink()
+                            found = True
+                    finally:
+                        os.close(file)
+                else:
+                    half.unlink()
+                    found = True
+    return found
+
+
+def _lock(file: int) -> bool | None:
+    """Locks a file until it is closed. False: another process has the lock; None: there are no locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True
 
 
 @contextlib.contextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import logging
+import pickle
 import time
 import traceback
 from collections.abc import Callable
@@ -152,6 +154,7 @@ async def test_of_two_first_purchases_for_two_recipients_the_second_is_not_sent(
         *((402, "offer", part) for part in ("all", "SIGNATURE")),
         *((402, "receipt", part) for part in ("its first half", "payment=")),
         (500, "receipt", "SIGNATURE"),
+        *((status, "another", part) for status in (200, 404, 402) for part in ("all", "its first half", "SIGNATURE")),
     ],
 )
 async def test_a_service_that_repeats_the_payment_does_not_get_it_shown(
@@ -170,6 +173,7 @@ async def test_a_service_that_repeats_the_payment_does_not_get_it_shown(
         body: dict[str, Any] = {"success": False, "data": None, "error": text, "x402Version": 1, "accepts": []}
         receipt = settled(success=False, errorReason=text, transaction=text, extra={"why": [text]})
         headers = {"offer": {"PAYMENT-REQUIRED": encoded(body)}, "receipt": {"PAYMENT-RESPONSE": encoded(receipt)}}
+        headers["another"] = {"X-Got": text, "X-Payment": said.get(part, signature), "X-All": encoded({"got": text})}
         return httpx.Response(status, json=body if where == "body" else {}, headers=headers.get(where, {}))
 
     caplog.set_level(logging.DEBUG)
@@ -183,7 +187,11 @@ async def test_a_service_that_repeats_the_payment_does_not_get_it_shown(
     shown += [str(cause), repr(cause and vars(cause)), repr(vars(caught.value)), payment.reason, repr(payment.receipt)]
     shown += [(payment.reply or b"").decode()]
     response = getattr(caught.value, "response", None)
-    shown += [] if response is None else [response.text]
+    if response is not None:
+        headers = response.headers.values()
+        shown += [response.text, *headers]
+        shown += [base64.b64decode(value).decode("latin-1") for value in headers if value.endswith("=")]
+    shown += [pickle.dumps(caught.value).decode("latin-1"), pickle.dumps(response).decode("latin-1")]
     assert secrets
     assert not [text for text in shown for secret in secrets if secret in text]
     if status != 500:

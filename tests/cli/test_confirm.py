@@ -183,6 +183,35 @@ def test_dry_run_shows_what_is_sent(own: Terminal, server: MockServer, agent: st
 
 
 @each_of(
+    "line",
+    [
+        "agents create --name n --wallet-id WALLET --chain base",
+        "agents update AGENT --max-positions 2",
+        "agents delete AGENT",
+        "wallets connect --label l --chain base --address 0x0 --signature 0x0",
+        "api GET /v1/agents",
+        "api POST /v1/agents -d {}",
+        "mock reset",
+        "market prices ETH",
+        "pay budget set --per-day 5",
+        "pay trust 0x52908400098527886E0F7030069857D2E4169EE7",
+    ],
+)
+def test_a_dry_run_is_a_result(own: Terminal, agent: str, wallet: str, line: str) -> None:
+    """Fields, a query and a format apply to what it prints, and a field that it has not is refused."""
+    dry = [*line.replace("AGENT", agent).replace("WALLET", wallet).split(), "--dry-run"]
+    whole = own(*dry, "-o", "json").json
+    assert own(*dry, "--fields", "path,method", "-o", "csv").out.split() == [
+        "path,method",
+        f"{whole['path']},{whole['method']}",
+    ]
+    assert own(*dry, "-q", "[method, body]", "-o", "json").json == [whole["method"], whole.get("body")]
+    assert own(*dry, "--fields", "no_such").problem["message"] == "--fields: there is no field no_such"
+    if "changes" in whole:
+        assert own(*dry, "-q", "changes", "-o", "json", tty=True).json == whole["changes"]
+
+
+@each_of(
     ("line", "said"),
     [
         ("agents delete AGENT", "nothing was sent (--dry-run)"),

@@ -259,14 +259,20 @@ def test_a_ledger(bare: Terminal, shop: MockServer) -> None:
     assert ledger["next"] == "trade pay reconcile"
     assert len(ledger["facts"]["in_doubt"]) == 1
     assert ledger["facts"]["budget_usd"]["per_day"] == "5.00"
-    assert "left today" in ledger["said"]
+    assert "1 payment in doubt, $0.03 held; $4.97 left today; no witness is set" in ledger["said"]
+    seen = found(bare("doctor", env={"TRADE_RPC_URL": f"{shop.url}/rpc"}), "ledger")
+    assert (seen["status"], "witness" in seen["said"]) == ("warning", False)
+    elsewhere = found(bare("doctor", env={"TRADE_MARKET_BASE_URL": ""}), "ledger")
+    assert elsewhere["next"] == "TRADE_RPC_URL=https://mainnet.base.org trade pay reconcile"
 
 
-@pytest.mark.parametrize("damage", ["overwritten", "cut", "another", "folder"])
+@pytest.mark.parametrize("damage", ["overwritten", "cut", "another", "folder", "lost"])
 def test_a_ledger_that_is_damaged(bare: Terminal, damage: str) -> None:
     path = bare.home / "ledger.sqlite3"
     if damage == "folder":
         path.mkdir()
+    elif damage == "lost":
+        path.with_name(f"{path.name}-signed").touch()
     elif damage == "another":
         with sqlite3.connect(path) as db:
             db.execute("CREATE TABLE notes (text)")
@@ -277,10 +283,13 @@ def test_a_ledger_that_is_damaged(bare: Terminal, damage: str) -> None:
         whole = path.read_bytes()
         path.write_bytes(whole[:100] + b"\xff" * 9_000 + whole[9_100:] if damage == "overwritten" else whole[:5_000])
     run = bare("doctor")
-    assert run.code in (1, 3)
-    ledger_found = found(run, "ledger")
+    assert run.code == 3
+    ledger_found, said = found(run, "ledger"), bare("pay", "budget", "-o", "json")
     assert ledger_found["status"] == "problem"
-    assert ledger_found["next"]
+    assert (ledger_found["said"], ledger_found["next"]) == (said.problem["message"], said.problem["hint"])
+    assert ledger_found["facts"]["code"] == said.problem["code"]
+    assert run.code == said.code
+    assert path.exists() is (damage != "lost"), "nothing was made in its place"
 
 
 def test_flags_that_contradict_each_other_are_still_refused(bare: Terminal) -> None:

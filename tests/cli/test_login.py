@@ -2,6 +2,8 @@
 
 import getpass
 import os
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -364,6 +366,52 @@ def test_logout_without_any_profile(shell: Terminal) -> None:
     run = shell("logout")
     assert (run.code, run.json) == (0, {"profile": None, "removed": None})
     assert list(shell.home.iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys
+from tradesdk_cli.__main__ import main
+
+os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main()
+"""
+POSIX = pytest.mark.skipif(os.name == "nt", reason="needs SIGKILL and locks of this system")
+
+
+@POSIX
+@pytest.mark.long
+@pytest.mark.parametrize("then", ["login", "login --profile other", "logout", "account show"])
+def test_a_killed_login_leaves_no_key_behind(shell: Terminal, service: Scripted, then: str) -> None:
+    """It dies when the key is written and has not its name yet; the next run removes that."""
+    if then == "account show":
+        piped(shell, "--base-url", service.url)
+    command = [sys.executable, "-c", KILLED, "login", "--api-key-stdin", "--base-url", service.url, "--no-verify"]
+    for _ in range(2):
+        subprocess.run([*command, "--yes"], input=f"{KEY}-2\n", text=True, env=os.environ | shell.env, timeout=60)
+        assert f"{KEY}-2\n" in kept(shell).values()
+    if then.startswith("login"):
+        piped(shell, "--base-url", service.url, *then.split()[1:])
+    else:
+        run = shell(*then.split())
+        assert (run.code, "the key of a login that was killed" in run.out) == (0, then == "logout")
+    assert set(kept(shell).values()) <= {f"{KEY}\n"}
+
+
+@POSIX
+@each_of("line", ["login --api-key-stdin --base-url {}", "logout"])
+def test_what_a_login_is_writing_now_stays(shell: Terminal, service: Scripted, line: str) -> None:
+    """It holds a lock; what nobody holds was left by one that was killed. Other files are not ours."""
+    import fcntl
+
+    folder = shell.home / "keys"
+    folder.mkdir(exist_ok=True)
+    live, left, other = (folder / f".work.{part}" for part in ("0" * 16 + ".tmp", "1" * 16 + ".tmp", "swp"))
+    for file in (live, left, other):
+        file.write_text("MARKED")
+    with live.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert shell(*line.format(service.url).split(), stdin=f"{KEY}\n").code == 0
+    assert (live.exists(), left.exists(), other.exists()) == (True, False, True)
 
 
 def test_logout_removes_a_key_that_the_profile_does_not_name(shell: Terminal, service: Scripted) -> None:

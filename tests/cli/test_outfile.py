@@ -227,6 +227,29 @@ def test_a_line_that_does_not_fit_leaves_nothing(tmp_path: Path, monkeypatch: py
     assert (tmp_path / "a.ndjson").read_text() == "one\nthree\n"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs locks of this system")
+@each_of("name", ["a.json", "n" * 250])
+def test_what_a_killed_command_left_is_removed(tmp_path: Path, name: str) -> None:
+    """Not what another one writes at this moment, and no file of somebody else."""
+    other = OutFile(tmp_path / name)
+    other.begin()
+    (live,) = tmp_path.iterdir()
+    left, foreign = tmp_path / f"{live.name[:-20]}{'0' * 16}.tmp", tmp_path / f".{name[:80]}.swp"
+    for file in (left, foreign):
+        file.touch()
+    out = OutFile(tmp_path / name)
+    out.begin()
+    out.write("new")
+    out.commit()
+    assert (live.exists(), left.exists(), foreign.exists()) == (True, False, True)
+    other.write("last")
+    other.commit()
+    assert {file.name for file in tmp_path.iterdir()} == {name, foreign.name}
+    assert (tmp_path / name).read_text() == "last"
+    for file in (tmp_path / name, foreign):
+        file.unlink()
+
+
 # Other files
 
 

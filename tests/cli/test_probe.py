@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
+import random
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +21,9 @@ import pytest
 import tradesdk_cli.probe.ask as asking
 from tradesdk import APIConnectionError, AuthenticationError, Ledger, LocalSigner, MarketClient, TradeClient
 from tradesdk_cli.probe.answers import Answer, Answers
-from tradesdk_cli.probe.ask import LONGEST, Probe
+from tradesdk_cli.probe.ask import LONGEST, MARKET, WRITES, Probe
 from tradesdk_cli.probe.points import NEVER, options, rows
-from tradesdk_cli.probe.rules import RULES, broken
+from tradesdk_cli.probe.rules import RECORDS, RULES, broken
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockService, fault_kinds
 
 from .._rows import each_of
@@ -103,7 +107,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "read_only_account": {"key": "mock_read_me"},
 }
 PAID = {"unknown_token", "payer_balance"}
-NOT_WITHIN_20_S = {("heartbeat", "60"), ("heartbeat", "0")}
+NOT_IN_TIME = {("heartbeat", "60"), ("heartbeat", "0")}
 ONLY_UNTIL_USED_UP = {("request_quota", "429")}  # then there is no other answer
 VALUES = [(gap.name, value) for gap in GapOptions.describe() for value in (gap.default, *gap.others)]
 FREE = {"/v1/supported-tokens", "/v1/top-performers", "/v1/aggregate-metrics"}  # POSTs that were not paid for
@@ -120,7 +124,7 @@ def shows(option: str, value: str) -> None:
     key = chosen.pop("key", "mock_full_me")
     run = under(key=key, pay="0.05" if option in PAID else None, **chosen)
     row = run.found[option]
-    if option in NEVER or (option, value) in NOT_WITHIN_20_S | ONLY_UNTIL_USED_UP:
+    if option in NEVER or (option, value) in NOT_IN_TIME | ONLY_UNTIL_USED_UP:
         assert (row["finding"], row["value"]) == ("unseen", None)
     elif option == "quotas":  # of this plan
         assert GapOptions(quotas=row["value"]).quota("pro") == GapOptions(quotas=value).quota("pro")
@@ -158,6 +162,57 @@ def test_what_is_seen_under_the_defaults() -> None:
     assert {name for name, why in unseen.items() if why == "only with --write"} == WRITTEN
     assert [name for name, why in unseen.items() if why == "only with --pay USD"] == ["unknown_token"]
     assert NEVER.items() <= unseen.items()
+
+
+# Heartbeats, the history, and the file
+
+
+@pytest.mark.long
+@each_of(
+    ("gaps", "seen"),
+    [
+        ({"heartbeat": 2}, {"heartbeat": 2, "history_lag": 0}),
+        ({"heartbeat": 7, "time_bounds": "exclusive"}, {"heartbeat": 7, "history_lag": 0, "time_bounds": "exclusive"}),
+        ({"heartbeat": 7, "history_lag": 3}, {"heartbeat": 7, "history_lag": 3}),
+        ({"history_lag": 3, "time_bounds": "exclusive"}, {"heartbeat": 15, "history_lag": 3}),
+        ({"heartbeat": 4, "history_lag": 9}, {"heartbeat": 4, "history_lag": None}),
+        ({"heartbeat": 60, "clock_skew": 601}, {"heartbeat": None, "clock_skew": 601}),
+    ],
+)
+def test_what_takes_time_is_timed(gaps: dict[str, Any], seen: dict[str, Any]) -> None:
+    """Whatever is asked meanwhile; what was not seen twice, or not in time, is not said."""
+    run = under(write=False, pay=None, **gaps)
+    assert {name: run.found[name]["value"] for name in seen} == seen
+
+
+def again(chosen: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is written for a service with these options, and for a mock with what was written."""
+    key = "mock_full_enterprise_x" if "enterprise_limit" in chosen else "mock_full_me"
+    key = "mock_read_me" if "read_only_account" in chosen else key
+    first = under(key=key, **chosen).options
+    return first, under(key=key, **first).options
+
+
+OTHERS = [(gap.name, other) for gap in GapOptions.describe() for other in gap.others]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("option", "value"), OTHERS)
+def test_a_mock_with_the_file_is_probed_to_the_same_file(option: str, value: str) -> None:
+    first, second = again({option: value, **{name: it for name, it in BESIDE.get(option, {}).items() if name != "key"}})
+    assert first == second
+
+
+PAIRS = [two for two in combinations(OTHERS, 2) if two[0][0] != two[1][0]]
+SOME = int(os.environ.get("TRADE_PROBE_PAIRS") or 10)
+SEED = int(os.environ.get("TRADE_SEED") or 0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("pair", random.Random(SEED).sample(PAIRS, min(SOME, len(PAIRS))))
+def test_a_mock_with_the_file_of_two_options_too(pair: Any) -> None:
+    first, second = again(dict(pair))
+    assert first == second
 
 
 # Rules. The kinds that are not here break none: they are slow, lose answers or repeat themselves.
@@ -268,6 +323,39 @@ def test_rules(rule: str | None, question: str, body: object) -> None:
     answers["create"] = Answer("POST", "/v1/agents", 201, HEADERS, json.dumps(AGENT))
     answers[question] = Answer("GET", "/v1/x?key=1", 200, HEADERS, json.dumps(body))
     assert list(broken(answers)) == ([] if rule is None else [rule])
+
+
+# Answers of any shape: strings where objects are due, lists, numbers, what is nested too deeply
+
+SHAPES: list[Any] = [["x"], "x", 5, None, [], {}, [[1]], {"data": ["x"]}, {"data": "x"}, {"data": {"tokens": ["x"]}}]
+SHAPES += [{"data": [{"timestamp": ["x"], "created_at": "x"}]}, {"risk": ["x"], "stats": "x"}, {"requests": [1]}]
+OFFERS: list[Any] = [*SHAPES, {"accepts": "x"}, {"accepts": ["x"]}]
+OFFERS += [{"accepts": [{"scheme": "exact", "network": "eip155:8453", "amount": "9" * 5_000}], "extensions": ["x"]}]
+QUESTIONS = [*RECORDS, *MARKET, *WRITES, "no_agent", "no_filter", "limit_0", "start", "lag", "stream_filter", "delete"]
+
+
+@each_of("shape", range(len(OFFERS) + 1))
+def test_an_answer_of_any_shape_breaks_rules_and_nothing_else(shape: int) -> None:
+    body = "[" * 100_000 if shape == len(OFFERS) else json.dumps(OFFERS[shape])
+    header = {"payment-required": base64.b64encode(body.encode()).decode()}
+    answers = Answers()
+    answers.window = (5, 6)
+    for name in dict.fromkeys(QUESTIONS):
+        answers[name] = Answer("GET", "/v1/x", 402 if name == "offer" else 200, HEADERS | header, body)
+    found = rows(answers)
+    assert len([row for row in found if row["finding"] != "broken"]) == len(DEFAULTS)
+    assert "wrapper" in broken(answers)
+
+
+def test_a_list_of_tokens_that_are_strings_is_a_broken_rule() -> None:
+    with service() as mock:
+        text = '{"success": true, "data": {"total": 1, "tokens": ["x"]}, "error": null}'
+        mock.add_fault("body", route="/v1/supported-tokens", text=text)
+        run = probe(mock, write=False, pay="0.02")
+        assert not mock.payments.settlements()
+    assert run.broken == {"fields"}
+    assert run.found["fields"]["seen"].startswith("POST /v1/supported-tokens: ")
+    assert run.found["unknown_token"]["seen"] == "the list of tokens names none"
 
 
 # What it leaves, spends and shows
@@ -382,8 +470,16 @@ def shown(trade: Terminal) -> Iterator[MockServer]:
 @pytest.mark.long
 def test_the_command(trade: Terminal, shown: MockServer, brief: None, files: Path) -> None:
     file = files / "gaps.json"
-    run = trade("doctor", "--service", "--write", "--pay", "0.05", "--gaps", str(file), "-o", "json")
+    line = ("doctor", "--service", "--write", "--pay", "0.05", "--gaps", str(file))
+    run = trade(*line, "--yes", "-o", "json")
     assert run.code == 0
+    assert [row["point"] for row in run.json] == ["write_status", "heartbeat"], "the rest is as the mock is by default"
+    told = run.notes[0]
+    assert told["note"] == "make, change and delete agents and pay at most $0.05 for market data"
+    assert (told["target"]["mode"], list(told["about"])) == (
+        "local",
+        ["agent", "second agent", "purchase", "market data"],
+    )
     row = next(row for row in run.json if row["point"] == "write_status")
     assert row == {
         "finding": "seen",
@@ -398,6 +494,15 @@ def test_the_command(trade: Terminal, shown: MockServer, brief: None, files: Pat
     assert not any(secret in run.out + run.err + file.read_text() for secret in (KEY[2:], "mock_full_me"))
     spent = trade("pay", "history", "-o", "json").json
     assert [one["amount_usd"] for one in spent] == ["0.04"], "through the ledger, like any purchase"
+    with_file = ("doctor", "--service", "--compare", str(file), "-o", "json")
+    run = trade(*with_file)
+    assert (run.code, run.json) == (0, []), run.out
+    shown.set_gaps(order="oldest")
+    run = trade(*with_file)
+    assert (run.code, [(row["point"], row["seen"], row["file"]) for row in run.json]) == (
+        10,
+        [("order", "oldest", "newest")],
+    )
     shown.add_fault("content_type", route="/v1/wallets")
     run = trade("doctor", "--service", tty=True, columns=100, env={"NO_COLOR": "1"})
     assert run.code == 10
@@ -407,8 +512,9 @@ def test_the_command(trade: Terminal, shown: MockServer, brief: None, files: Pat
 @pytest.mark.long
 def test_a_silent_stream_is_left_when_the_time_is_up(trade: Terminal, shown: MockServer, brief: None) -> None:
     shown.set_gaps(heartbeat=0)
-    run = trade("doctor", "--service", "-o", "json")
+    run = trade("doctor", "--service", "-o", "json", "-v")
     assert run.code == 0
+    assert len(run.json) == len(DEFAULTS)
     row = next(row for row in run.json if row["point"] == "heartbeat")
     assert (row["finding"], row["value"]) == ("unseen", None)
     assert re.fullmatch(r"none came within \d+ s", row["seen"])
@@ -420,12 +526,27 @@ def test_a_silent_stream_is_left_when_the_time_is_up(trade: Terminal, shown: Moc
         ("doctor", "--write"),
         ("doctor", "--pay", "1"),
         ("doctor", "--gaps", "x.json"),
+        ("doctor", "--compare", "x.json"),
+        ("doctor", "--yes"),
+        ("doctor", "--service", "--write"),
+        ("doctor", "--service", "--compare", "not-there.json"),
         ("doctor", "--service", "--pay", "much"),
     ],
 )
 def test_usage(trade: Terminal, argv: tuple[str, ...]) -> None:
     trade.env |= {"TRADE_BASE_URL": "http://127.0.0.1:1", "TRADE_API_KEY": "mock_full_me"}
     assert trade(*argv).problem["code"] == "usage"
+
+
+@each_of(
+    ("more", "said"), [(("--write",), "make, change and delete agents?"), (("--pay", "0.05"), "pay at most $0.05 for")]
+)
+def test_it_asks_before_it_writes_or_pays(trade: Terminal, more: tuple[str, ...], said: str) -> None:
+    """And sends nothing before the answer: nobody is there."""
+    trade.env |= {"TRADE_BASE_URL": "http://127.0.0.1:1", "TRADE_API_KEY": "mock_full_me", "TRADE_WALLET_KEY": KEY}
+    run = trade("doctor", "--service", *more, answers="n\n", env={"NO_COLOR": "1"})
+    assert (run.code, run.err.endswith("[y/N] nothing was changed\n"), said in run.err) == (1, True, True)
+    assert trade("doctor", "--service", *more).problem["hint"] == "add --yes"
 
 
 def test_paying_takes_a_wallet(trade: Terminal) -> None:

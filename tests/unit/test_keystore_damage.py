@@ -127,7 +127,7 @@ def test_a_key_in_place_of_a_path_is_not_shown(seen: Seen, named: Any) -> None:
     for use in (OPEN, lambda path, _: keystore_address(path), create_keystore):
         with pytest.raises(ConfigError, match="must be the path of a keystore file") as caught:
             use(named, lambda: PASSWORD)
-        seen.error(caught.value, frames=False)
+        seen.error(caught.value)
 
 
 RAW = WALLET_KEY.encode()

@@ -2,11 +2,24 @@
 
 import threading
 from collections.abc import Callable
+from io import StringIO
 from typing import Any
 
 import pytest
+from rich.console import Console
+from rich.traceback import Traceback
 
-from tradesdk import ConfigError, LocalSigner, Signer
+from tradesdk import (
+    AsyncMarketClient,
+    AsyncTradeClient,
+    ChainWitness,
+    ConfigError,
+    LocalSigner,
+    MarketClient,
+    Signer,
+    TradeClient,
+    create_keystore,
+)
 from tradesdk.payments.purchases import purchase_secret
 from tradesdk.payments.signing.signer import checked_signer
 
@@ -72,7 +85,7 @@ def test_a_variable_that_holds_no_key(monkeypatch: pytest.MonkeyPatch, seen: See
 def test_a_key_in_place_of_a_name_is_not_shown(seen: Seen, name: Any) -> None:
     with pytest.raises(ConfigError, match="must be the name of an environment variable") as caught:
         LocalSigner.from_env(name)
-    seen.error(caught.value, frames=False)
+    seen.error(caught.value)
     assert seen.found() == []
     assert WALLET_KEY[10:40] not in str(caught.value)
 
@@ -157,7 +170,7 @@ def test_a_function_that_gives_no_key(seen: Seen, given: Any, use: Callable[[Loc
 def test_a_key_in_place_of_a_function_is_not_shown(seen: Seen, key: Any) -> None:
     with pytest.raises(ConfigError, match="must be a function") as caught:
         LocalSigner.from_callable(key)
-    seen.error(caught.value, frames=False)
+    seen.error(caught.value)
     assert seen.found() == []
 
 
@@ -172,3 +185,39 @@ def test_no_signer_shows_its_key(monkeypatch: pytest.MonkeyPatch, seen: Seen) ->
     seen(fresh)
     assert seen.found() == []
     assert seen.errors == 3
+
+
+MORE: dict[str, Any] = {"base_url": "nowhere"}
+PASSWORD = "a-marked-passphrase"
+
+
+@pytest.mark.long
+@each_of(
+    ("call", "given"),
+    [
+        (TradeClient, {"api_key": WALLET_KEY, **MORE}),
+        (AsyncTradeClient, {"api_key": f"{WALLET_KEY}\n\n"}),
+        (MarketClient, {"send_api_key": True, "api_key": WALLET_KEY, **MORE}),
+        (MarketClient, {"api_key": WALLET_KEY}),
+        (AsyncMarketClient, {"signer": WALLET_KEY}),
+        (LocalSigner.from_key, {"key": f"{WALLET_KEY}00"}),
+        (LocalSigner.from_keystore, {"path": "/nowhere", "password": PASSWORD}),
+        (create_keystore, {"path": "/dev/null/wallet.json", "password": PASSWORD, "key": WALLET_KEY, "work": 2}),
+        (create_keystore, {"path": "nowhere", "password": lambda: 1 / 0, "key": WALLET_KEY}),
+        (ChainWitness, {"rpc_url": f"https://node.example/{WALLET_KEY}#"}),
+    ],
+)
+def test_a_rich_traceback_shows_no_secret(call: Any, given: dict[str, Any]) -> None:
+    """With the locals of all frames but this one; it still says where it failed."""
+    first = [given["rpc_url"]] if "rpc_url" in given else []
+    with pytest.raises(Exception) as caught:  # noqa: PT011  # whichever it is
+        call(*first, **{name: value for name, value in given.items() if name != "rpc_url"})
+    assert caught.tb.tb_next is not None
+    shown = Traceback.from_exception(
+        caught.type, caught.value, caught.tb.tb_next, show_locals=True, locals_max_string=9_999
+    )
+    file = StringIO()
+    Console(width=200, file=file).print(shown)
+    text = file.getvalue()
+    assert "tradesdk" in text
+    assert not any(mark in text for mark in (WALLET_KEY[2:], PASSWORD))

@@ -11,6 +11,7 @@ from .._http.response import decode_raw
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
 from .._system.clock import Clock
+from .._values.frames import hides_locals
 from .._values.http import RawResponse
 from .base_client import AsyncBaseClient, open_session
 from .session import AsyncRateLimiter
@@ -60,6 +61,7 @@ class AsyncTradeClient(AsyncBaseClient):
         ```
     """
 
+    @hides_locals
     def __init__(
         self,
         *,

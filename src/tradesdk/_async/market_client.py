@@ -13,6 +13,7 @@ from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
 from .._market import MarketRequest, TokenQuery
 from .._system.clock import Clock
+from .._values.frames import hides_locals
 from .._values.http import RawResponse
 from ..errors import ConfigError, InvalidArgumentError
 from ..models.market import (
@@ -109,6 +110,7 @@ class AsyncMarketClient(AsyncBaseClient):
         ```
     """
 
+    @hides_locals
     def __init__(
         self,
         *,

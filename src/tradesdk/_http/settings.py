@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import json
 import math
 import os
 import re
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote, unquote, urlsplit
 
 from .._system.interrupts import failures
+from .._values.frames import hides_locals
+from .._values.http import Headers, RawResponse
 from .._values.text import bare_key, is_number, printable, real
 from .._version import __version__
 from ..errors import ConfigError
@@ -145,8 +148,22 @@ class ApiKey:
         return hashlib.sha256(f"{api} rate limit ".encode() + self.header()).hexdigest()[:16]
 
     def hidden_in(self, text: str) -> str:
-        """`text` with the key replaced by `****`: a service may repeat it."""
-        return text if len(self.__last) < 8 else text.replace(self.__last, "****")  # shorter keys may be part of a word
+        """`text` with the key replaced by `****`: a service may repeat it, as it is, in JSON or in a URL."""
+        if len(self.__last) >= 8:  # shorter keys may be part of a word
+            for form in {
+                self.__last,
+                json.dumps(self.__last)[1:-1],
+                self.__last.replace("/", "\\/"),
+                quote(self.__last, ""),
+            }:
+                text = text.replace(form, "****")
+        return text
+
+    def without(self, response: RawResponse) -> RawResponse:
+        """The answer without the key."""
+        headers = {name: self.hidden_in(value) for name, value in response.headers.items()}
+        content = self.hidden_in(response.content.decode("latin-1")).encode("latin-1")
+        return RawResponse(response.status, Headers(headers.items()).hidden(self.hidden_in), content)
 
     def __repr__(self) -> str:
         return "ApiKey('****')"
@@ -168,6 +185,7 @@ def _called(source: Callable[[], str]) -> str:
         raise _bad_key(f"the function given as api_key= raised {type(error).__name__}; nothing was sent") from error
 
 
+@hides_locals
 def check_api_key(key: object) -> str:
     """The bare key, if a header can carry it; the error never shows it."""
     if not isinstance(key, str):

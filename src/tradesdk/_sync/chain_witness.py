@@ -16,6 +16,7 @@ from .._http.retry import Operation, RetryPolicy
 from .._http.settings import Timeout
 from .._http.wire_logging import redacted
 from .._system.clock import Clock, SystemClock
+from .._values.frames import hides_locals
 from .._values.text import real
 from ..errors import APIError
 from ..payments.results import ChainVerdict
@@ -55,6 +56,7 @@ class ChainWitness(Connected):
         ```
     """
 
+    @hides_locals
     def __init__(
         self,
         rpc_url: str,

@@ -12,6 +12,7 @@ from .._http.response import decode_raw
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
 from .._system.clock import Clock
+from .._values.frames import hides_locals
 from .._values.http import RawResponse
 from .base_client import BaseClient, open_session
 from .session import RateLimiter
@@ -61,6 +62,7 @@ class TradeClient(BaseClient):
         ```
     """
 
+    @hides_locals
     def __init__(
         self,
         *,

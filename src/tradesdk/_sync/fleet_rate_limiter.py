@@ -12,6 +12,7 @@ from .._fleet.server import SCHEMA, server
 from .._http import settings
 from .._http.retry import with_jitter
 from .._system.clock import Clock, SystemClock
+from .._values.frames import hides_locals
 from .._values.http import RateClaim, RateLimit
 from .concurrency import always_in_thread, in_thread
 
@@ -35,6 +36,7 @@ class FleetRateLimiter:
         ConfigError: the URL or the schema cannot be used, or psycopg is not installed.
     """
 
+    @hides_locals
     def __init__(
         self, url: str | None = None, *, schema: str = SCHEMA, clock: Clock | None = None, alone: bool = True
     ) -> None:

@@ -15,6 +15,7 @@ from .._http.arguments import chain as checked_chain
 from .._http.arguments import seconds
 from .._http.log_events import event
 from .._system.clock import SystemClock
+from .._values.frames import hides_locals
 from ..errors import FleetError, TradeError
 from ..models.stream import Gap, StreamSignal
 from .client import TradeClient
@@ -50,6 +51,7 @@ class FleetRelay:
         ```
     """
 
+    @hides_locals
     def __init__(
         self,
         client: TradeClient,

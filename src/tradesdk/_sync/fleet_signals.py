@@ -13,6 +13,7 @@ from .._http import settings
 from .._http.arguments import chain as checked_chain
 from .._http.arguments import moment, required_text, seconds
 from .._http.log_events import event
+from .._values.frames import hides_locals
 from ..errors import APIConnectionError, APIError, APIStatusError, FleetError, InvalidArgumentError, TradeError
 from ..models.stream import FleetSignal, Gap
 from .client import TradeClient
@@ -72,6 +73,7 @@ class FleetSignals:
         ```
     """
 
+    @hides_locals
     def __init__(
         self,
         *,

@@ -14,6 +14,7 @@ from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
 from .._market import MarketRequest, TokenQuery
 from .._system.clock import Clock
+from .._values.frames import hides_locals
 from .._values.http import RawResponse
 from ..errors import ConfigError, InvalidArgumentError
 from ..models.market import (
@@ -110,6 +111,7 @@ class MarketClient(BaseClient):
         ```
     """
 
+    @hides_locals
     def __init__(
         self,
         *,

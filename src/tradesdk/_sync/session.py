@@ -203,7 +203,11 @@ class Session:
         return refused
 
     def read(self, request: Request[T], response: RawResponse) -> T:
-        result = request.decode(request.method, self.base_url + request.target, response)
+        try:
+            result = request.decode(request.method, self.base_url + request.target, response)
+        except APIResponseError as error:
+            error.response = response if self.key is None else self.key.without(response)
+            raise
         if request.lookup is not None:
             self.made.append(request.lookup.id_of(result))
         return result
@@ -249,8 +253,9 @@ class Session:
                 leave()
             status, content = answer.status, body.content()
             success = 200 <= status < 300
+            heads = answer.headers
             if payment is not None:
-                content = _without(payment, content, success)
+                content, heads = _without(payment, content, success), heads.hidden(payment.hidden_in)
             if body.cut_short and success:
                 raise ConnectionError("the gzip of the answer is cut short")
         except BaseException as error:
@@ -269,7 +274,10 @@ class Session:
                 exchange.failed(lost.message)
             raise lost from lost.__cause__
         self.latest = answer.headers
-        response, unreadable = RawResponse(status, answer.headers, content), None
+        response, unreadable = RawResponse(status, heads, content), None
+        if self.key is not None and (payment is not None or not success or body.problem is not None):
+            response = self.key.without(response)  # errors show it
+            content = response.content
         if body.problem is not None and success and status != 204:
             text = f"the answer cannot be read: {body.problem}"
             unreadable = APIResponseError(text, method=request.method, url=url, response=response)
@@ -285,7 +293,8 @@ class Session:
             text, method = f"%(method)s %(url)s: %(status)d in {seconds * 1000:.0f} ms", request.method
             event("request_answered", text, level=logging.DEBUG, method=method, url=url, status=status, seconds=seconds)
         if exchange is not None:
-            exchange.answered(status, answer.headers, content)
+            shown = response if self.key is None else self.key.without(response)
+            exchange.answered(status, shown.headers, shown.content)
         if unreadable is not None:
             raise unreadable
         return response

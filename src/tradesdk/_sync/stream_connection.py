@@ -91,8 +91,11 @@ class StreamConnection:
         finally:
             self.close()
         answer = RawResponse(status, incoming.headers, content)
+        if session.key is not None:
+            answer = session.key.without(answer)
+            content = answer.content  # a traceback may show it
         if exchange is not None:
-            exchange.answered(status, answer.headers, content)
+            exchange.answered(status, answer.headers, answer.content)
         if status == 204:
             raise StreamEndedError(
                 "the service ended the stream for good (204)", method="GET", url=self.url, response=answer

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 import sys
 
@@ -116,15 +117,15 @@ def create_whole(path: str, data: bytes) -> None:
 
     Where there are no hard links, a killed process may leave it empty.
     """
-    temp = f"{path}.{os.urandom(8).hex()}.tmp"  # others may be making the same file
-    file = create(temp)
+    temp, file = _part(path)
     try:
         try:
             if os.name != "nt" and os.fstat(file).st_mode & 0o077:
                 raise OSError(errno.EPERM, "the file system does not keep others out")
             write(file, data)
         finally:
-            os.close(file)
+            if os.name == "nt":  # there a file that is open cannot be renamed or removed
+                os.close(file)
         try:
             os.link(temp, path)  # unlike a rename it refuses to replace
         except FileExistsError:
@@ -140,8 +141,55 @@ def create_whole(path: str, data: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temp)
+        if os.name != "nt":
+            os.close(file)
     with contextlib.suppress(OSError):  # the file is there: to report a failure would be wrong
         sync_folder(os.path.dirname(path))
+
+
+def _part(path: str) -> tuple[str, int]:
+    """A new file beside another one. It is locked, so that others know that this process lives."""
+    while True:
+        temp = f"{path}.{os.urandom(8).hex()}.tmp"  # others may be making the same file
+        file = create(temp)
+        if _lock(file) is not False and os.fstat(file).st_nlink:
+            return temp, file
+        os.close(file)  # before it was locked, another process took it for one that was left
+
+
+def remove_left(path: str) -> None:
+    """Remove what killed processes left of `create_whole`: parts on which nobody holds the lock."""
+    folder, name = os.path.split(path)
+    with contextlib.suppress(OSError):
+        for found in os.listdir(folder):
+            if re.fullmatch(r"\.[0-9a-f]{16}\.tmp", found.removeprefix(name)) and found.startswith(name):
+                with contextlib.suppress(OSError):
+                    _remove_unlocked(os.path.join(folder, found))
+
+
+def _remove_unlocked(path: str) -> None:
+    if os.name == "nt":  # it refuses to remove a file that is open
+        os.unlink(path)
+        return
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | _FLAGS)
+    try:
+        if _lock(file):
+            os.unlink(path)
+    finally:
+        os.close(file)
+
+
+def _lock(file: int) -> bool | None:
+    """Lock a file until it is closed. False: another process has the lock; None: there are no locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True
 
 
 def names(path: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,6 +40,10 @@ class Headers(Mapping[str, str]):
         """Headers as bytes, as HTTP libraries give them."""
         return cls([(name.decode("latin-1"), value.decode("latin-1")) for name, value in items])
 
+    def hidden(self, hide: Callable[[str], str]) -> Headers:
+        """The same without secrets that a service repeats: inside of what is base64, and in all other values."""
+        return Headers((name, _hidden(value, hide)) for name, value in self.items())
+
     def __getitem__(self, name: str) -> str:
         return self._values[name.lower()]
 
@@ -55,6 +60,15 @@ class Headers(Mapping[str, str]):
         return f"Headers({', '.join(self._values)})"
 
 
+def _hidden(value: str, hide: Callable[[str], str]) -> str:
+    try:
+        inside = b64decode(value, validate=True).decode()
+    except ValueError:  # it is no text in base64
+        return hide(value)
+    shown = hide(inside)
+    return value if shown == inside else b64encode(shown.encode()).decode()
+
+
 class SentHeaders(list[tuple[bytes, bytes]]):
     """Headers of a request, in order. Its `repr` has no values: they may contain an API key or a payment."""
 
@@ -64,7 +78,7 @@ class SentHeaders(list[tuple[bytes, bytes]]):
 
 @dataclass(frozen=True, slots=True)
 class RawResponse:
-    """An answer, unchanged.
+    """An answer. In errors, `****` stands for the key and the payment of the request, should the service repeat them.
 
     Attributes:
         status: the HTTP status.

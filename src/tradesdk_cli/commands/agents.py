@@ -155,7 +155,8 @@ def create(
     from tradesdk_cli.lookup import WALLETS, id_of
 
     with session(ctx) as run:
-        run.out.expect(Agent)
+        if not dry_run:
+            run.out.expect(Agent)
         check(f"create the agent {name}", yes=yes, dry_run=dry_run)
         wallet_id = id_of(run, WALLETS, wallet_id)
         body = {"name": name, "wallet_id": wallet_id, "chain_id": chain, **rules}
@@ -199,7 +200,8 @@ def update(
     from tradesdk_cli.output.formats import flatten
 
     with session(ctx) as run:
-        run.out.expect(Agent)
+        if not dry_run:
+            run.out.expect(Agent)
         check(f"change the agent {agent_id}", yes=yes, dry_run=dry_run)
         if wallet_id is not None:
             body["wallet_id"] = id_of(run, WALLETS, wallet_id)

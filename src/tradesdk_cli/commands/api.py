@@ -81,7 +81,7 @@ def api(
     change = Change(f"{asked.method} {asked.path}", asked.method, asked.path, asked.body, query=asked.query)
     with session(ctx) as run:
         if asked.method == "GET" and dry_run:
-            run.out.one(change.as_dict(), whole=True)
+            run.out.one(change.as_dict())
             run.out.note("nothing was sent (--dry-run)")
         elif asked.method == "GET" or approve(run, change, yes=yes, dry_run=dry_run):
             _show(run.out, run.client.request(asked.method, asked.path, query=asked.query, json=asked.body))

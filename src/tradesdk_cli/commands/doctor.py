@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.params import Yes
 from tradesdk_cli.errors import SERVER, ConfigProblem, Unwritable, UsageProblem
 from tradesdk_cli.files import atomic_write
+from tradesdk_cli.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +32,7 @@ def doctor(
     ctx: typer.Context,
     *,
     service: Annotated[
-        bool, typer.Option("--service", help="Find out instead how the service behaves; reads only, at most 20 s.")
+        bool, typer.Option("--service", help="Find out instead how the service behaves; reads only, at most 35 s.")
     ] = False,
     write: Annotated[
         bool, typer.Option("--write", help="With --service: also make an agent, change it, and delete it.")
@@ -43,6 +45,13 @@ def doctor(
         Path | None,
         typer.Option("--gaps", metavar="FILE", help="With --service: write the mock's options to FILE, as JSON."),
     ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            "--compare", metavar="FILE", help="With --service: print what differs from the options in FILE instead."
+        ),
+    ] = None,
+    yes: Yes = False,
 ) -> None:
     """Check settings, key, services, wallet and ledger.
 
@@ -50,14 +59,15 @@ def doctor(
     the fleet, and the MCP server. Changes nothing and pays nothing. Exit code 0: no problem (warnings allowed); 3: a
     setting is wrong; 1: another problem.
 
-    With --service, a table: rules of the specification that the service breaks, then what it does where the
-    specification says nothing, and the options that make the mock do the same (trade mock serve --gaps FILE). Exit
-    code 0: no rule is broken; 10: one is.
+    With --service, a table: rules of the specification that the service breaks, then what it does otherwise than the
+    mock by default (with -v: all points), and the options that make the mock do the same (trade mock serve --gaps
+    FILE). --write and --pay are asked about first. Exit code 0: no rule is broken, and with --compare nothing differs;
+    else 10.
     """
     if service:
-        raise typer.Exit(_probe(ctx, write=write, pay=pay, file=gaps))
-    if write or pay is not None or gaps is not None:
-        raise UsageProblem("--write, --pay and --gaps need --service", "trade doctor --service")
+        raise typer.Exit(_probe(ctx, write=write, pay=pay, file=gaps, compare=compare, yes=yes))
+    if write or pay is not None or gaps is not None or compare is not None or yes:
+        raise UsageProblem("--write, --pay, --gaps, --compare and --yes need --service", "trade doctor --service")
     from tradesdk_cli.health import exit_code, show, summary
     from tradesdk_cli.output.columns import DOCTOR
     from tradesdk_cli.output.printer import Output
@@ -82,15 +92,21 @@ def doctor(
     raise typer.Exit(exit_code(findings))
 
 
-def _probe(ctx: typer.Context, *, write: bool, pay: str | None, file: Path | None) -> int:
+def _probe(
+    ctx: typer.Context, *, write: bool, pay: str | None, file: Path | None, compare: Path | None, yes: bool
+) -> int:
     """Asks the service, prints what it does, and keeps that for the mock."""
     from tradesdk_cli.output.columns import PROBE
     from tradesdk_cli.pay.checkout import amount_of, market_client
     from tradesdk_cli.probe.ask import Probe
-    from tradesdk_cli.probe.points import options, rows
+    from tradesdk_cli.probe.points import differences, of_file, options, rows, usual
     from tradesdk_cli.retries import SayingClock
     from tradesdk_cli.session import session
 
+    try:
+        expected = usual() if compare is None else of_file(compare)
+    except ValueError as error:
+        raise UsageProblem(f"--compare: {error}", "make one: trade doctor --service --gaps FILE") from None
     with session(ctx) as run:
         wallet = None
         if pay is not None:
@@ -98,6 +114,7 @@ def _probe(ctx: typer.Context, *, write: bool, pay: str | None, file: Path | Non
             wallet = run.wallet()
             if wallet is None:
                 raise ConfigProblem("no wallet to pay with", "trade pay key new, or leave --pay out")
+        _ask_first(run, write=write, pay=pay, payer=None if wallet is None else wallet.address, yes=yes)
         there = run.settings.mock or run.settings.market_url is not None
         probe = Probe(
             run.client,
@@ -107,7 +124,20 @@ def _probe(ctx: typer.Context, *, write: bool, pay: str | None, file: Path | Non
             pay=pay,
         )
         found = rows(probe.run())
-        run.out.many(PROBE, [found], empty="nothing was found")
+        broken = [row for row in found if row["finding"] == "broken"]
+        # A mock cannot do what it has no value for: no file says it either.
+        otherwise = [
+            row
+            for row in differences(found, expected)
+            if compare is None or row["value"] is not None or expected[row["point"]] != usual()[row["point"]]
+        ]
+        for row in found if compare is not None else ():
+            row["file"] = expected.get(row["point"])
+        shown = found if run.settings.verbose else broken + otherwise
+        like = "the mock by default" if compare is None else f"a mock with {compare}"
+        run.out.many(PROBE, [shown], empty=f"no rule is broken, and the service does what {like} does")
+        if len(shown) < len(found):
+            run.out.note(f"{counted(len(found) - len(shown), 'points')} more with -v: unseen, or like {like}")
         for ident in probe.left_behind:
             run.out.note(f"an agent could not be deleted: {run.settings.program} agents delete {ident}")
         chosen = options(found)
@@ -116,9 +146,27 @@ def _probe(ctx: typer.Context, *, write: bool, pay: str | None, file: Path | Non
                 atomic_write(file, json.dumps(chosen, indent=2) + "\n")
             except OSError as error:
                 raise Unwritable(f"{file} cannot be written: {error.strerror}", "--gaps takes another FILE") from None
-        words = [f"--gap {shlex.quote(f'{name}={value}')}" for name, value in options(found, changed=True).items()]
+        words = [f"--gap {shlex.quote(f'{name}={value}')}" for name, value in chosen.items()]
         run.out.note(f"a mock like this service: trade mock serve {' '.join(words)}".rstrip())
-    return SERVER if any(row["finding"] == "broken" for row in found) else 0
+    return SERVER if broken or (compare is not None and otherwise) else 0
+
+
+def _ask_first(run: Session, *, write: bool, pay: str | None, payer: str | None, yes: bool) -> None:
+    """Says what will be written and paid, and asks."""
+    from tradesdk_cli.confirm import Change, approve
+
+    about = {}
+    if write:
+        about["agent"] = 'one named "trade doctor …, to be deleted" is made with your first wallet, changed and deleted'
+        about["second agent"] = "the same on another chain than the wallet's; deleted if the service makes it"
+    if pay is not None:
+        about["purchase"] = f"average prices of one token or two, for at most ${pay} of {payer}"
+        about["market data"] = run.target(market=True).text
+    if about:
+        what = " and ".join(
+            ["make, change and delete agents"] * write + [f"pay at most ${pay} for market data"] * (pay is not None)
+        )
+        approve(run, Change(what, "POST", "/v1/agents", about=about), yes=yes, dry_run=None)
 
 
 def _settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Settings, ConfigProblem | None]:

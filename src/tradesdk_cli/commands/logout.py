@@ -20,7 +20,7 @@ def logout(ctx: typer.Context) -> None:
     service: revoke it in the dashboard.
     """
     from tradesdk_cli.commands.login import say_way_back
-    from tradesdk_cli.config.credentials import forget, place_of
+    from tradesdk_cli.config.credentials import forget, forget_halves, place_of
     from tradesdk_cli.config.files import change
     from tradesdk_cli.errors import ConfigProblem
 
@@ -28,7 +28,7 @@ def logout(ctx: typer.Context) -> None:
         run.out.expect("profile", "removed")
         settings = run.settings
         name = settings.profile
-        removed = []
+        removed = ["the key of a login that was killed"] if forget_halves(settings) else []
         if name is not None:
             place = settings.files.profiles[name].get("key")
             for candidate in ("file", "keyring"):

@@ -71,7 +71,8 @@ def connect(
     from tradesdk_cli.confirm import Change
 
     with session(ctx) as run:
-        run.out.expect(Wallet)
+        if not dry_run:
+            run.out.expect(Wallet)
         change = Change(f"connect the wallet {address} as {label}", "POST", "/v1/wallets", shown)
         if approve(run, change, yes=yes, dry_run=dry_run):
             wallets = run.client.wallets

@@ -14,7 +14,7 @@ from tradesdk_cli.config.entries import PROJECT_FILE
 from tradesdk_cli.config.files import read_own
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.files import atomic_write
+from tradesdk_cli.files import atomic_write, remove_halves
 from tradesdk_cli.text import bare_key, one_line
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def kept_key(settings: Settings, profile: str, place: str) -> str | None:
         with _keyring() as ring:
             found: str | None = ring.get_password(*_account(settings, profile))
         return found or None
+    forget_halves(settings)
     text = read_own(key_file(settings, profile), forbidden=0o077) or ""
     return text.strip() or None
 
@@ -75,6 +76,7 @@ def keep(settings: Settings, profile: str, place: str, key: str) -> None:
     try:
         path.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.parent.mkdir(exist_ok=True, mode=0o700)
+        forget_halves(settings)
         atomic_write(path, key + "\n", mode=0o600)
     except OSError as error:
         raise ConfigProblem(
@@ -104,6 +106,11 @@ def forget(settings: Settings, profile: str, place: str) -> bool:
     except OSError as error:
         raise ConfigProblem(f"cannot remove {path}: {error.strerror}", f"rm {shlex.quote(str(path))}") from None
     return True
+
+
+def forget_halves(settings: Settings) -> bool:
+    """Removes keys of all profiles that a killed login left half written; True when there were any."""
+    return remove_halves(settings.config_folder() / "keys")
 
 
 # The keyring

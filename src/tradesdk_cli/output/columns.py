@@ -323,6 +323,7 @@ PROBE = (
     Column("finding", "state"),
     Column("point", "id"),
     Column("seen", "id"),
+    Column("file", "id", optional=True),
     Column("specification", optional=True),
     Column("client_relies", optional=True),
 )

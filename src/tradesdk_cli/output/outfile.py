@@ -18,6 +18,8 @@ from itertools import islice
 from pathlib import Path
 
 from tradesdk_cli.errors import Unwritable, UsageProblem
+from tradesdk_cli.files import Half
+from tradesdk_cli.files import write_all as _write_all
 from tradesdk_cli.output.formats import ENDINGS, ROWS, names_of
 from tradesdk_cli.text import visible
 
@@ -61,7 +63,7 @@ class OutFile:
                 f"use {', '.join(most)} or {last}, or say which format it is: -o csv",
             )
         self._file: FileIO | None = None
-        self._beside: Path | None = None
+        self._half: Half | None = None
 
     def begin(self) -> None:
         """What is written from now on is the result."""
@@ -69,29 +71,26 @@ class OutFile:
             if self._special:
                 self._file = _opened(self.path)
                 return
-            beside = self.path.with_name(f".{self.path.name[:80]}.{os.getpid()}")
-            beside.unlink(missing_ok=True)  # of a process with our number that was killed
-            mode = stat.S_IMODE(self.path.stat().st_mode) if self.path.exists() else 0o644
-            self._file = FileIO(beside, "xb", opener=lambda name, flags: os.open(name, flags, mode))
-            self._beside = beside
+            self._half = Half(self.path)
+            self._file = self._half.file
 
     def commit(self, *, partly: bool = False) -> str:
         """The result is complete and takes the file's place; `partly`: it is kept beside it. Returns where it is."""
-        ending = ".part" if partly and self._beside else ""
+        ending = ".part" if partly and self._half else ""
         with self._told():
+            if self._half is not None:
+                self._half.commit(Path(f"{self.path}{ending}"))
             self._close()
-            if self._beside is not None:
-                os.replace(self._beside, f"{self.path}{ending}")
-        self._beside = None
+        self._half = None
         return self.shown + ending
 
     def forget(self) -> None:
         """Closes the file. A result that did not become complete is dropped: what was there stays."""
         with contextlib.suppress(OSError):
             self._close()
-        if self._beside is not None:
-            self._beside.unlink(missing_ok=True)
-            self._beside = None
+        if self._half is not None:
+            self._half.drop()
+            self._half = None
 
     def follow_on(self, *, resumed: str | None = None) -> None:
         """What is written goes to the end of the file itself from now on, on a line of its own.
@@ -158,12 +157,6 @@ class OutFile:
 
 def _opened(path: Path) -> FileIO:
     return FileIO(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o644))
-
-
-def _write_all(file: FileIO, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[file.write(left) or 0 :]
 
 
 def _refuse_unwritable(path: Path, shown: str) -> bool:

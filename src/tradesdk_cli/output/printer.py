@@ -263,10 +263,9 @@ class Output(Notes):
 
     # Results
 
-    def one(self, item: Item, *, whole: bool = False) -> None:
-        """Prints one object; `whole`: `--query` and `--fields` are not about it."""
-        selection = None if whole else self.selection
-        self._value(item if selection is None else selection.search(item), selection)
+    def one(self, item: Item) -> None:
+        """Prints one object."""
+        self._value(item if self.selection is None else self.selection.search(item), self.selection)
 
     def many(self, columns: Sequence[Column], pages: Iterable[Page], *, empty: str) -> int:
         """Prints a list that comes in pages. Returns how many there were; `empty` is said when there are none.

@@ -282,7 +282,7 @@ def _show_dry_run(run: Session, call: Call, found: DryRun) -> None:
         run.out.note(note, payment=found.existing.id)
     if run.out.format_for(many=False) == "table":
         shown = {name: value for name, value in shown.items() if value is not None}  # people need not read of those
-    run.out.one(shown, whole=True)
+    run.out.one(shown)
     run.out.note("nothing was signed, reserved or paid (--dry-run)")
 
 

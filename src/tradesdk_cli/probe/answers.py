@@ -10,8 +10,6 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
-from tradesdk import RawResponse
-
 
 class Unseen(Exception):
     """Something cannot be seen in the answers; the message says why."""
@@ -47,23 +45,35 @@ class Answer:
     @cached_property
     def body(self) -> Any:
         """The JSON of the body; None when it is not JSON."""
-        try:
-            return RawResponse(self.status, self.headers, self.text.encode()).json()
-        except ValueError:
-            return None
+        return parsed(self.text)
 
     def at(self, *path: str) -> Any:
         """What is at this place of the body; None when nothing is."""
-        found = self.body
-        for name in path:
-            found = found.get(name) if isinstance(found, dict) else None
-        return found
+        return inside(self.body, *path)
 
-    @property
-    def items(self) -> list[dict[str, Any]]:
-        """The objects of a list; empty when it is not one."""
-        found = self.at("data") if self.ok else None
-        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    def items(self, *path: str) -> list[dict[str, Any]]:
+        """The objects of a list, by default that at `data`; empty when it is not one."""
+        return objects(self.at(*(path or ("data",))) if self.ok else None)
+
+
+def parsed(text: str | bytes) -> Any:
+    """What this JSON says; None when it is not JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def inside(value: Any, *path: str) -> Any:
+    """What is at this place of a value; None when nothing is."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list; empty when it is not one."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 NONE = Answer()
@@ -78,23 +88,24 @@ class Answers(dict[str, Answer]):
         window: the times between which signals were asked for.
         events: what the stream yielded, in order.
         event_id: the id of its last event; empty without one.
-        opened: the service's time when the stream opened.
-        beats: seconds from then until each heartbeat was read, by our clock.
-        deaf: seconds from then until the stream was read at all: what came before has no time of its own.
-        listened: seconds from then until it was closed.
-        lag: seconds until a new signal was in the history; None when that was not seen.
+        intervals: seconds between two heartbeats that were both read as they came.
+        listened: seconds from the opening of the stream until it was closed.
+        endless: whether the answer to `stream_filter` did not end.
+        lag: seconds after the arrival of a new signal at which it was not in the history yet, and at which it was; None
+            when that was not seen.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.reasons: dict[str, str] = {}
         self.ahead: float | None = None
-        self.window = (0, 0)
+        self.window: tuple[int, int] = (0, 0)
         self.events: list[Any] = []
         self.event_id = ""
-        self.opened = self.deaf = self.listened = 0.0
-        self.beats: list[float] = []
-        self.lag: int | None = None
+        self.intervals: list[float] = []
+        self.listened = 0.0
+        self.endless = False
+        self.lag: tuple[float, float] | None = None
 
     def __missing__(self, name: str) -> Answer:
         raise Unseen(self.reasons.get(name, "the time was up before this was asked"))
@@ -118,7 +129,7 @@ class Answers(dict[str, Answer]):
         """
         self.status("offer", 402)
         try:
-            found = json.loads(base64.b64decode(self["offer"].headers["payment-required"], validate=True))
+            found = parsed(base64.b64decode(self["offer"].headers["payment-required"], validate=True))
         except (KeyError, ValueError):
             found = None
         if not isinstance(found, dict):
@@ -131,9 +142,10 @@ class Answers(dict[str, Answer]):
         Raises:
             Unseen: there is none.
         """
-        ways = self.offer().get("accepts")
-        found = [way for way in (ways if isinstance(ways, list) else []) if isinstance(way, dict)]
-        found = [way for way in found if (way.get("scheme"), way.get("network")) == ("exact", "eip155:8453")]
+        ways = objects(self.offer().get("accepts"))
+        found = [way for way in ways if (way.get("scheme"), way.get("network")) == ("exact", "eip155:8453")]
         if not found:
             raise Unseen("no way to pay is scheme exact on eip155:8453")
-        return sorted(found, key=lambda way: int(way["amount"]) if str(way.get("amount")).isdecimal() else 10**30)
+        amounts = [str(way.get("amount")) for way in found]
+        order = sorted(zip(amounts, found, strict=True), key=lambda one: (not one[0].isdecimal(), len(one[0]), one[0]))
+        return [way for _, way in order]

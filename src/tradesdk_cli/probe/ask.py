@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from tradesdk import (
     APIResponseError,
+    APITimeoutError,
     Clock,
     Disconnected,
     Heartbeat,
@@ -29,10 +30,12 @@ from tradesdk_cli.probe.answers import NONE, Answer, Answers
 from tradesdk_cli.probe.rules import CHANGE, CONFIDENCE
 from tradesdk_cli.retries import heard_by
 
-LONGEST = 20.0
+LONGEST = 35.0  # two heartbeats of the usual interval
 _ONE = 5.0  # seconds for one answer
 _ENDLESS = 1.0  # seconds after which an answer that does not end is a stream
 _LOOKS = 5
+_MARGIN = 60  # seconds before a signal from which the history is asked for it: bounds may be exclusive
+_AT_ONCE = 0.05  # seconds within which an event that had come before is read
 _LONG_ENOUGH = 5.0  # seconds of heartbeats, for an interval in whole seconds
 _TWO = 0.04  # dollars that average prices of two tokens cost
 NOWHERE = "0x000000000000000000000000000000000000dEaD"
@@ -116,7 +119,6 @@ class Probe:
             try:
                 self._ask("stream", trade, lambda _: stream.__enter__())
                 opened = self._clock.monotonic()
-                self.answers.opened = int(self._clock.now() + (self.answers.ahead or 0.0))
                 self._read()
                 if self._market is not None:
                     self._shop(self._market)
@@ -156,8 +158,8 @@ class Probe:
             self.answers[name] = heard
         return found
 
-    def _get(self, name: str, path: str, *, at_most: float = _ONE, **query: Any) -> None:
-        self._ask(name, self._trade, lambda client: client.request("GET", path, query=query), at_most=at_most)
+    def _get(self, name: str, path: str, *, at_most: float = _ONE, **query: Any) -> TradeError | None:
+        return self._ask(name, self._trade, lambda client: client.request("GET", path, query=query), at_most=at_most)
 
     def _read(self) -> None:
         """What changes nothing."""
@@ -168,7 +170,8 @@ class Probe:
         self._get("trades", "/v1/trades")
         self._get("latest", "/v1/signals", chain=8453, limit=100, min_confidence=CONFIDENCE)
         self._get("history", "/v1/signals/history", chain=8453)
-        times = sorted({one["timestamp"] for one in a.get("history", NONE).items if type(one.get("timestamp")) is int})
+        stamps = [one.get("timestamp") for one in a.get("history", NONE).items()]
+        times = sorted({stamp for stamp in stamps if type(stamp) is int})
         if len(times) > 1:
             a.window = times[0], times[-1]
             self._get(
@@ -181,7 +184,8 @@ class Probe:
         self._get("limit_0", "/v1/trades", limit=0)
         self._get("start", "/v1/agents/unknown/start")
         patience = _ENDLESS + 3 * self._heard.seconds  # a slow refusal is not taken for a stream
-        self._get("stream_filter", "/v1/signals/stream", at_most=patience, chain=8453, min_confidence=2)
+        error = self._get("stream_filter", "/v1/signals/stream", at_most=patience, chain=8453, min_confidence=2)
+        a.endless = isinstance(error, APITimeoutError)
 
     def _shop(self, connect: Callable[[bool], MarketClient]) -> None:
         a = self.answers
@@ -210,11 +214,11 @@ class Probe:
         """The cheapest purchase: average prices of a listed token and, if that may be paid, of one that is not."""
         a = self.answers
         del a.reasons["pay"]
-        listed = a.get("tokens", NONE).at("data", "tokens")
-        if not (isinstance(listed, list) and listed and isinstance(listed[0].get("tokenAddress"), str)):
+        listed = [one.get("tokenAddress") for one in a.get("tokens", NONE).items("data", "tokens")]
+        tokens = [address for address in listed if isinstance(address, str)][:1]
+        if not tokens:
             a.reasons["pay"] = "the list of tokens names none"
             return
-        tokens = [listed[0]["tokenAddress"]]
         if float(most) >= _TWO:
             tokens.append(NOWHERE)
         else:
@@ -226,7 +230,7 @@ class Probe:
     def _change(self) -> None:
         """A throw-away agent: made, changed, and deleted whatever happens."""
         a, trade = self.answers, self._trade
-        wallets = a.get("wallets", NONE).items
+        wallets = a.get("wallets", NONE).items()
         if not wallets:
             a.reasons |= dict.fromkeys(WRITES, "no wallet is connected to make an agent with")
             return
@@ -282,39 +286,47 @@ class Probe:
     def _listen(self, stream: SignalStream[StreamItem], opened: float) -> None:
         """Until heartbeats and a signal have been seen, or the time is up."""
         a = self.answers
-        a.deaf = self._clock.monotonic() - opened
         timer = threading.Timer(max(self._left, 0.0), stream.close)
         timer.daemon = True
         timer.start()
+        ready, beat = self._clock.monotonic(), None
         try:
             for item in stream:
+                now = self._clock.monotonic()
+                is_new = now - ready > _AT_ONCE  # else it may have waited for us, for no matter how long
                 a.events.append(item)
                 a.event_id = stream.last_event_id or a.event_id
                 if isinstance(item, Heartbeat):
-                    a.beats.append(self._clock.monotonic() - opened)
-                elif isinstance(item, StreamSignal) and a.lag is None and "lag" not in a.reasons:
-                    self._look(item)
-                is_heard = len(a.beats) > 1 and a.beats[-1] - a.deaf > _LONG_ENOUGH
-                is_looked = a.lag is not None or "lag" in a.reasons
-                if isinstance(item, Disconnected) or self._left <= 0 or (is_heard and is_looked):
+                    a.intervals += [now - beat] if is_new and beat is not None else []
+                    beat = now if is_new else None
+                elif isinstance(item, StreamSignal) and is_new and not self._has_looked:
+                    self._look(item, now)
+                is_heard = sum(a.intervals) >= _LONG_ENOUGH and self._has_looked
+                if isinstance(item, Disconnected) or self._left <= 0 or is_heard:
                     break
+                ready = self._clock.monotonic()
         except TradeError as error:
             a.reasons["stream"] = error.message
         finally:
             timer.cancel()
             a.listened = self._clock.monotonic() - opened
 
-    def _look(self, signal: StreamSignal) -> None:
-        """Whether a new signal is in the history; again each second until it is."""
-        since = int(signal.timestamp.timestamp())
-        seconds = 0
-        while seconds <= _LOOKS:
+    @property
+    def _has_looked(self) -> bool:
+        return self.answers.lag is not None or "lag" in self.answers.reasons
+
+    def _look(self, signal: StreamSignal, arrived: float) -> None:
+        """When a new signal is in the history: asked each second until it is."""
+        a, since, missed = self.answers, int(signal.timestamp.timestamp()) - _MARGIN, -1.0
+        for second in range(_LOOKS + 1):
+            self._clock.sleep(max(0.0, arrived + second - self._clock.monotonic()))
+            asked = self._clock.monotonic() - arrived
             self._get("lag", "/v1/signals/history", chain=8453, limit=100, **{"from": since})
-            if any(one.get("id") == signal.id for one in self.answers.get("lag", NONE).items):
-                self.answers.lag = seconds
+            answer = a.get("lag", NONE)
+            if any(one.get("id") == signal.id for one in answer.items()):
+                a.lag = missed, self._clock.monotonic() - arrived
                 return
+            missed = asked if answer.ok else missed
             if self._left <= 1:
                 break
-            self._clock.sleep(1)
-            seconds += 1
-        self.answers.reasons["lag"] = f"a signal was not in the history after {seconds} s"
+        a.reasons["lag"] = f"a signal was not in the history after {max(missed, 0):.0f} s"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tradesdk import Heartbeat, StreamSignal
-from tradesdk_cli.probe.answers import NONE, Answers, Unseen
-from tradesdk_cli.probe.rules import RECORDS, RULES, broken
+from tradesdk_cli.probe.answers import NONE, Answers, Unseen, inside
+from tradesdk_cli.probe.rules import LISTS, RECORDS, RULES, broken
 
 if TYPE_CHECKING:
     from tradesdk_mock import GapOptions
@@ -71,13 +73,28 @@ def _mock() -> GapOptions:
     return GapOptions()
 
 
+def usual() -> dict[str, Any]:
+    """What the mock does by default."""
+    return _mock().as_dict()
+
+
+def of_file(path: Path) -> dict[str, Any]:
+    """What a mock with this file does.
+
+    Raises:
+        ValueError: the file cannot be used; the message says why.
+    """
+    return _mock().from_file(path).as_dict()
+
+
 def write_status(a: Answers) -> str:
     return f"{a.status('create', 200, 201)}/{a.status('patch', 200, 201)}"
 
 
 def risk_defaults(a: Answers) -> str:
     a.status("create", 200, 201)
-    risk = {name: value for name, value in (a["create"].at("risk") or {}).items() if value is not None}
+    risk = a["create"].at("risk")
+    risk = {name: value for name, value in risk.items() if value is not None} if isinstance(risk, dict) else risk
     filled = {"position_size_pct": 5, "stop_loss_pct": 3, "trailing_stop_pct": 2, "take_profit_pct": 10}
     return "absent" if not risk else "filled" if risk == filled else f"filled: {risk}"
 
@@ -89,7 +106,7 @@ def order(a: Answers) -> str:
         "trades": "opened_at",
         "latest": "timestamp",
     }.items():
-        times = [one[time] for one in a[name].items if isinstance(one.get(time), int)]
+        times = [one[time] for one in a[name].items() if isinstance(one.get(time), int)]
         falls = {before > after for before, after in pairwise(times) if before != after}
         if falls:
             return "mixed" if len(falls) > 1 else "newest" if falls.pop() else "oldest"
@@ -99,9 +116,9 @@ def order(a: Answers) -> str:
 def unknown_values(a: Answers) -> str:
     a.status("account", 200)
     for name, (model, most) in RECORDS.items():
-        answer = a.get(name, NONE)
-        for item in answer.items if most else [answer.body]:
-            if answer.ok and isinstance(item, dict) and item.keys() - model.model_fields.keys():
+        answer, known = a.get(name, NONE), {field.alias or name for name, field in model.model_fields.items()}
+        for item in answer.items(*LISTS.get(name, ())) if most else [answer.body]:
+            if answer.ok and isinstance(item, dict) and item.keys() - known:
                 return "on"
     return "off"
 
@@ -109,7 +126,7 @@ def unknown_values(a: Answers) -> str:
 def clock_skew(a: Answers) -> str:
     if a.ahead is None:
         raise Unseen("the service does not say what time it is")
-    return str(round(a.ahead)) if abs(a.ahead) > 2 else "0"
+    return str(math.ceil(a.ahead - 0.5)) if abs(a.ahead) > 2 else "0"
 
 
 def rate_headers(a: Answers) -> str:
@@ -125,8 +142,11 @@ def quotas(a: Answers) -> str:
 
 
 def _left(a: Answers, what: str) -> int:
+    a.status("usage", 200)
     used, limit = (a["usage"].at(what, name) for name in ("used", "limit"))
-    return limit - used if isinstance(used, int) and isinstance(limit, int) else 1
+    if not (isinstance(used, int) and isinstance(limit, int)):
+        raise Unseen("the usage record does not say what is left")
+    return limit - used
 
 
 def agent_quota_status(a: Answers) -> str:
@@ -136,7 +156,6 @@ def agent_quota_status(a: Answers) -> str:
 
 
 def request_quota(a: Answers) -> str:
-    a.status("usage", 200)
     if _left(a, "requests") >= 0:
         raise Unseen("the period's quota is not used up")
     return "served"
@@ -149,7 +168,7 @@ def unknown_field(a: Answers) -> str:
 
 def time_bounds(a: Answers) -> str:
     a.status("range", 200)
-    times = {one.get("timestamp") for one in a["range"].items}
+    times = [one.get("timestamp") for one in a["range"].items()]
     both = {edge in times for edge in a.window}
     return "one of them" if len(both) > 1 else "inclusive" if both.pop() else "exclusive"
 
@@ -170,13 +189,15 @@ def read_only_account(a: Answers) -> str:
 
 def heartbeat(a: Answers) -> str:
     a.status("stream", 200)
-    heard = [beat for beat in a.beats if beat > a.deaf + 0.1]
-    if not a.beats:
-        raise Unseen(f"none came within {a.listened:.0f} s")
-    if len(heard) < 2 and len(a.beats) > len(heard):  # by the service's time, which has whole seconds only
-        sent = [item.timestamp.timestamp() for item in a.events if isinstance(item, Heartbeat)]
-        heard = [moment - a.opened for moment in sent]
-    return str(round((heard[-1] - heard[0]) / (len(heard) - 1) if len(heard) > 1 else heard[0]))
+    sent = [item.timestamp.timestamp() for item in a.events if isinstance(item, Heartbeat)]
+    if len(sent) < 2:
+        raise Unseen(f"{'only one' if sent else 'none'} came within {a.listened:.0f} s")
+    # Without those that were timed, by their own timestamps, which are whole seconds.
+    intervals = a.intervals or [later - earlier for earlier, later in pairwise(sent)]
+    seconds = sum(intervals) / len(intervals)
+    if seconds < 0.5:
+        raise Unseen("less than a second lies between them, or their timestamps are wrong")
+    return str(round(seconds))
 
 
 def resume(a: Answers) -> str:
@@ -187,16 +208,19 @@ def resume(a: Answers) -> str:
 
 
 def stream_filter(a: Answers) -> str:
-    answer = a["stream_filter"]  # a confidence of 2 is refused where it is read; else the answer has no end
-    a.status("stream", 200)
-    return "none" if not answer.status else "honoured" * bool(a.status("stream_filter", *_REFUSED))
+    a.status("stream", 200)  # a confidence of 2 is refused where it is read; else the answer has no end
+    return "none" if a.endless else "honoured" * bool(a.status("stream_filter", *_REFUSED))
 
 
 def history_lag(a: Answers) -> str:
     if a.lag is None:
         a.status("stream", 200)
-        raise Unseen(a.reasons.get("lag", f"no signal came within {a.listened:.0f} s"))
-    return str(a.lag)
+        if "lag" in a:
+            a.status("lag", 200)
+        raise Unseen(a.reasons.get("lag", f"no signal came while it was waited for ({a.listened:.0f} s)"))
+    missed, found = a.lag
+    least = int(missed + 1.01)
+    return str(least) if found < least + 1 else f"{least} to {found:.0f}"
 
 
 def b_rate(a: Answers) -> str:
@@ -207,7 +231,10 @@ def b_rate(a: Answers) -> str:
 def unknown_token(a: Answers) -> str:
     if a.status("pay", 200, 404) == 200 and "unknown_token" in a.reasons:
         raise Unseen(a.reasons["unknown_token"])
-    return "404" if a["pay"].status == 404 else "partial"
+    if a["pay"].status == 404:
+        return "404"
+    results = len(a["pay"].items("data", "results"))
+    return "partial" if results == 1 else f"200 with {results} results"
 
 
 def payment_window(a: Answers) -> str:
@@ -216,8 +243,8 @@ def payment_window(a: Answers) -> str:
 
 def payment_identifier(a: Answers) -> str:
     a.ways()
-    found = (a.offer().get("extensions") or {}).get("payment-identifier")
-    return "none" if not found else "required" if (found.get("info") or {}).get("required") is True else "optional"
+    found = inside(a.offer(), "extensions", "payment-identifier")
+    return "none" if not found else "required" if inside(found, "info", "required") is True else "optional"
 
 
 def offers(a: Answers) -> str:
@@ -273,8 +300,14 @@ def _row(finding: str, name: str, seen: str, written: str, relies: str | None = 
     return row | {"value": value}
 
 
-def options(found: list[Row], *, changed: bool = False) -> dict[str, Any]:
-    """The mock's options that behave as seen; `changed`: only those that are not its defaults."""
-    usual = _mock().as_dict()
-    seen = {row["point"]: row["value"] for row in found if row["value"] is not None}
-    return {name: value for name, value in seen.items() if not changed or value != usual[name]}
+def options(found: list[Row]) -> dict[str, Any]:
+    """The mock's options that are not its defaults and behave as seen.
+
+    Without its defaults: a point that is unseen has a default too, so a mock with these options is probed to the same.
+    """
+    return {row["point"]: row["value"] for row in differences(found, usual()) if row["value"] is not None}
+
+
+def differences(found: list[Row], expected: Mapping[str, Any]) -> list[Row]:
+    """What was seen that a mock with these options would not do."""
+    return [row for row in found if row["finding"] == "seen" and row["value"] != expected[row["point"]]]

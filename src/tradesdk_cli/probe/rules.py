@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, cast
 
-from tradesdk import Account, Agent, AgentSummary, InvalidEvent, Position, Signal, Trade, Usage, Wallet
+from tradesdk import Account, Agent, AgentSummary, InvalidEvent, Position, Signal, SupportedToken, Trade, Usage, Wallet
 from tradesdk_cli.probe.answers import Answer, Answers, Unseen
 
 RULES = {
@@ -42,8 +42,11 @@ RECORDS: dict[str, tuple[Any, int]] = {
     "range": (Signal, 100),
     "create": (Agent, 0),
     "patch": (Agent, 0),
+    "tokens": (SupportedToken, 2),
 }
 """What answers are made of, and how many of them a page has at most; 0: it is no list."""
+LISTS = {"tokens": ("data", "tokens")}
+"""Where the lists are that are not at `data`."""
 MARKET = ("tokens_keyless", "tokens", "market_field", "bad_sort", "offer", "pay")
 CONFIDENCE = 0.7
 CHANGE: dict[str, Any] = {"max_positions": 4, "risk": {"stop_loss_pct": 5}}
@@ -119,13 +122,17 @@ def _records(a: Answers, name: str, it: Answer) -> Found:
     if name not in RECORDS or not isinstance(it.body, dict) or not it.ok:
         return
     model, most = RECORDS[name]
-    items = it.at("data") if most else [it.body]
-    for item in items if isinstance(items, list) else [items]:
+    items = it.at(*LISTS.get(name, ("data",))) if most else [it.body]
+    if not isinstance(items, list):
+        if items is not None or name not in LISTS:
+            yield "fields", f"{'.'.join(LISTS.get(name, ('data',)))} is not a list"
+        return
+    for item in items:
         try:
             model.model_validate_json(json.dumps(item))
         except ValueError as error:
             problem = cast("Any", error).errors(include_url=False, include_input=False)[0]  # pydantic's
-            yield "fields", f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+            yield "fields", f"{'.'.join(map(str, problem['loc'])) or 'an item'}: {problem['msg']}"
             return
         if item.get("status") == "open" and any(item.get(later) is not None for later in _LATER):
             yield "open_trades", ", ".join(later for later in _LATER if item.get(later) is not None)
@@ -149,9 +156,9 @@ def _meaning(a: Answers, name: str, it: Answer) -> Found:
             new = [it.at(field) for field in ("status", "min_confidence", "max_positions")]
             if new[1:] != [0.75, 5] or new[0] in ("active", "paused", "error"):  # there may be new states
                 yield "created", ", ".join(map(str, new))
-        case "patch" if it.ok and a["create"].ok:
-            before = a["create"].body
-            expected = {**before, **CHANGE, "risk": {**(before.get("risk") or {}), **CHANGE["risk"]}}
+        case "patch" if it.ok and isinstance(before := a["create"].body, dict) and a["create"].ok:
+            risk = before.get("risk")
+            expected = {**before, **CHANGE, "risk": {**(risk if isinstance(risk, dict) else {}), **CHANGE["risk"]}}
             for field in ("name", "wallet_id", "chain_id", "risk", "min_confidence", "max_positions"):
                 if it.at(field) != expected.get(field):
                     yield "patched", field

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..._fleet.server import SCHEMA, Row, server
 from ..._http.arguments import file_path, seconds
+from ..._values.frames import hides_locals
 from ..._values.payment import Payment, PaymentStage, possible_ends
 from ...errors import InvalidArgumentError, PaymentError, PaymentRefusedError
 from ..budget import Budget, Spending
@@ -82,6 +83,7 @@ class Ledger:
         return cls._over(SqliteEngine(None, sync=False, timeout=10.0))
 
     @classmethod
+    @hides_locals
     def postgres(cls, url: str | None = None, *, schema: str = SCHEMA, timeout: float = 10.0) -> Self:
         """A ledger in PostgreSQL, shared by machines. `tradesdk.fleet.create_tables` or `trade fleet init` makes it.
 

@@ -15,6 +15,7 @@ from typing import Any
 from ..._http.arguments import is_whole
 from ..._system import private_files
 from ..._system.interrupts import failures
+from ..._values.frames import hides_locals
 from ..._values.hints import of_file
 from ..._values.http import parse_json
 from ..._values.text import printable, without_keys
@@ -35,6 +36,7 @@ _MOST_ITERATIONS = 100_000_000
 _HEX = re.compile(r"(?:0x)?((?:[0-9a-fA-F]{2})*)")
 
 
+@hides_locals
 def create_keystore(
     path: str | os.PathLike[str], password: Password, key: str | bytes | None = None, *, work: int = WORK
 ) -> str:
@@ -55,24 +57,24 @@ def create_keystore(
         raise InvalidArgumentError(f"work must be a power of two from 2 to {_MOST_NEW_WORK} (2^20)")
     work = int(work)
     file, shown = _named(path)
+    private_files.remove_left(str(file.absolute()))
     if os.path.lexists(file):
         raise _exists(shown)
     account = eth_account()
     raw = bytes(account.create().key) if key is None else key_bytes(key)
     if isinstance(raw, str):
-        del key
         raise ConfigError(raw, code="invalid_private_key")
     secret = _password(password)
-    document = _encrypted(account, raw, secret, work) if secret else None
-    del key, raw, password, secret
-    if document is None:
+    if not secret:
         raise ConfigError("the password must not be empty")
+    document = _encrypted(account, raw, secret, work)
     if isinstance(document, str):
         raise ConfigError(f"the keystore {shown} cannot be created: {document}", code="invalid_keystore")
     _write(file, shown, json.dumps(document, indent=2).encode() + b"\n")
     return checksummed(document["address"])
 
 
+@hides_locals
 def keystore_address(path: str | os.PathLike[str]) -> str:
     """The address of a keystore's key, checksummed. It needs no password.
 
@@ -92,10 +94,10 @@ def keystore_address(path: str | os.PathLike[str]) -> str:
 def unlock(path: str | os.PathLike[str], password: Password) -> Opened:
     """The key of a keystore, ready to sign. Errors as for `LocalSigner.from_keystore`."""
     file, shown = _named(path)
+    private_files.remove_left(str(file.absolute()))
     document = _read(file, shown)
     named = _address(document, shown)
     ready = _decrypted(eth_account(), document, _password(password))
-    del password
     if isinstance(ready, str):
         raise ConfigError(
             f"the keystore {shown} cannot be opened: {ready}",
@@ -127,9 +129,8 @@ def _password(password: Password) -> bytes:
     secret = None
     with contextlib.suppress(UnicodeEncodeError):  # the error would show the password
         secret = given.encode() if isinstance(given, str) else given
-    kind = type(given).__name__
-    del given, password
     if not isinstance(secret, bytes):
+        kind = type(given).__name__
         raise ConfigError(
             "the password must be valid text" if kind == "str" else f"the password must be text or bytes, not {kind}"
         )

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from ..._http.arguments import argument_called
 from ..._system.interrupts import failures
+from ..._values.frames import hides_locals
 from ...errors import ConfigError, InvalidArgumentError
 from .secp256k1 import ORDER, Opened, checksummed, eth_account, keccak256, opened, recovered
 
@@ -109,24 +110,23 @@ class LocalSigner:
 
     __slots__ = ("__lock", "__opened", "__source")
 
+    @hides_locals
     def __init__(self, key: bytes) -> None:
         """Use `from_key`; `key` is 32 bytes."""
-        ready = opened(key)
-        del key
-        self.__begin(ready)
+        self.__begin(opened(key))
 
     @classmethod
+    @hides_locals
     def from_key(cls, key: str | bytes) -> LocalSigner:
         """A signer from a private key: 32 bytes, or 64 hexadecimal digits with or without 0x.
 
         Raises:
             ConfigError: the key has another form; the error never shows it.
         """
-        ready = opened(key)
-        del key
-        return cls.__of(ready)
+        return cls.__of(opened(key))
 
     @classmethod
+    @hides_locals
     def from_env(cls, name: str = "TRADE_WALLET_KEY") -> LocalSigner:
         """A signer from a private key in an environment variable, in the form that `from_key` takes.
 
@@ -143,6 +143,7 @@ class LocalSigner:
         return cls.__of(opened(os.environ[name]), f"{name}: ")
 
     @classmethod
+    @hides_locals
     def from_keystore(cls, path: str | os.PathLike[str], password: Password) -> LocalSigner:
         """A signer from an encrypted keystore file (version 3, as wallets and `trade pay key new` write it).
 
@@ -162,6 +163,7 @@ class LocalSigner:
         return cls.__of(unlock(path, password))
 
     @classmethod
+    @hides_locals
     def from_callable(cls, source: Callable[[], str | bytes]) -> LocalSigner:
         """A signer whose key a function returns, for example from a vault or the system's keyring.
 

@@ -1,0 +1,34 @@
+"""Secrets in arguments, where a traceback prints the locals of frames, as rich and pytest do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def hides_locals(call: Callable[P, T]) -> Callable[P, T]:
+    """Decorates a function that takes secrets: when it fails, only the caller's frame holds them; lines stay."""
+
+    @wraps(call)
+    def hiding(*given: P.args, **named: P.kwargs) -> T:
+        handled = sys.exception()  # the caller's affair
+        try:
+            return call(*given, **named)
+        except BaseException as error:
+            from traceback import clear_frames  # only a failure needs it
+
+            linked: BaseException | None = error
+            while linked is not None and linked is not handled:
+                clear_frames(linked.__traceback__)
+                linked = linked.__cause__ or linked.__context__
+            self = given[0] if call.__name__ == "__init__" else None  # noqa: F841  # error handlers show it
+            del given, named
+            raise
+
+    cast("Any", hiding).__kwdefaults__ = getattr(call, "__kwdefaults__", None)  # for those who look them up
+    return hiding
