@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
@@ -278,6 +280,27 @@ def test_all_that_expired_may_be_marked_at_once(trade: Terminal) -> None:
     assert (left.code, [one["id"] for one in left.lines]) == (14, [late])
     assert trade("pay", "reconcile", "--mark", "unpaid", late).code == 0
     assert trade("pay", "reconcile").code == 0
+
+
+@pytest.mark.long
+def test_all_that_are_shown_are_marked(buyer: Terminal, shop: MockServer) -> None:
+    shop.add_fault("reset", paid="only")
+    lost = buyer(*PRICES).problem["payment"]["id"]
+    with closing(sqlite3.connect(buyer.home / "ledger.sqlite3")) as db:
+        db.execute("UPDATE payments SET valid_before = valid_before - 7200, counts_until = counts_until - 7200")
+        names = [row[1] for row in db.execute("PRAGMA table_info(payments)") if row[1] not in ("seq", "id")]
+        columns = ", ".join(names)
+        db.execute(
+            "WITH RECURSIVE more(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM more WHERE n < 1200) "  # noqa: S608
+            f"INSERT INTO payments (id, {columns}) "
+            f"SELECT printf('pay_%024x', n), {columns} FROM payments, more WHERE id = ?",
+            (lost,),
+        )
+        db.commit()
+    run = buyer("pay", "reconcile", "--mark", "unpaid", "--older-than", "1h", "--yes")
+    assert (run.code, len(run.lines)) == (0, 1201)
+    assert "mark 1201 payments" in run.err
+    assert "1201 of 1201 payments were marked as unpaid" in run.err
 
 
 @pytest.mark.parametrize("columns", [60, pytest.param(80, marks=pytest.mark.long)])

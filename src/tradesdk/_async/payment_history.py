@@ -128,10 +128,8 @@ class AsyncPayments:
             raise
 
     async def _reconcile(self, delivered: _Results) -> Reconciliation:
-        authorizer = self._flow.authorizer
         failed: _Failures = []
-        if not authorizer.time.is_known:
-            await self._flow.sync_clock()
+        await self._flow.sync_clock()
         for payment in await self._all(PaymentStage.SENT):
             if payment.in_doubt and not payment.is_expired(self._now(payment)):
                 try:
@@ -180,13 +178,12 @@ class AsyncPayments:
         Raises:
             PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it may still be taken.
         """
-        authorizer = self._flow.authorizer
-        if not authorizer.time.is_known:
-            await self._flow.sync_clock()
-        payment = await self.get(payment_id)
+        authorizer, payment = self._flow.authorizer, await self.get(payment_id)
         is_ours = payment.origin == origin_of(self._flow.session.base_url)  # of other services, the time is not known
-        if is_ours and payment.stage is PaymentStage.SENT and not authorizer.is_surely_expired(payment):
-            raise not_expired(payment)  # by the local clock it may look expired
+        if is_ours and payment.stage is PaymentStage.SENT:
+            await self._flow.sync_clock()
+            if not authorizer.is_surely_expired(payment):
+                raise not_expired(payment)  # by the local clock it may look expired
         mark = Mark(paid=paid, now=authorizer.clock.now())
         return (await in_thread(lambda: authorizer.store.update(payment_id, mark))).payment
 

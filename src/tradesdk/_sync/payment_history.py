@@ -127,10 +127,8 @@ class Payments:
             raise
 
     def _reconcile(self, delivered: _Results) -> Reconciliation:
-        authorizer = self._flow.authorizer
         failed: _Failures = []
-        if not authorizer.time.is_known:
-            self._flow.sync_clock()
+        self._flow.sync_clock()
         for payment in self._all(PaymentStage.SENT):
             if payment.in_doubt and not payment.is_expired(self._now(payment)):
                 try:
@@ -179,13 +177,12 @@ class Payments:
         Raises:
             PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it may still be taken.
         """
-        authorizer = self._flow.authorizer
-        if not authorizer.time.is_known:
-            self._flow.sync_clock()
-        payment = self.get(payment_id)
+        authorizer, payment = self._flow.authorizer, self.get(payment_id)
         is_ours = payment.origin == origin_of(self._flow.session.base_url)  # of other services, the time is not known
-        if is_ours and payment.stage is PaymentStage.SENT and not authorizer.is_surely_expired(payment):
-            raise not_expired(payment)  # by the local clock it may look expired
+        if is_ours and payment.stage is PaymentStage.SENT:
+            self._flow.sync_clock()
+            if not authorizer.is_surely_expired(payment):
+                raise not_expired(payment)  # by the local clock it may look expired
         mark = Mark(paid=paid, now=authorizer.clock.now())
         return (in_thread(lambda: authorizer.store.update(payment_id, mark))).payment
 
