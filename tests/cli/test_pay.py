@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tradesdk import Ledger, PaymentStage
+from tradesdk import Budget, Ledger, PaymentStage
 from tradesdk_mock import MockServer
 
 from ..unit._ledger import trusted
@@ -280,6 +280,24 @@ def test_all_that_expired_may_be_marked_at_once(trade: Terminal) -> None:
     assert (left.code, [one["id"] for one in left.lines]) == (14, [late])
     assert trade("pay", "reconcile", "--mark", "unpaid", late).code == 0
     assert trade("pay", "reconcile").code == 0
+
+
+def test_a_limit_that_is_set_during_the_question_stays(buyer: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    def meanwhile(question: str) -> bool:
+        with Ledger(buyer.home / "ledger.sqlite3") as ledger:
+            ledger.set_setting("budget", lambda before: Budget(per_day="0.5", total="2").to_json())
+        return True
+
+    buyer("pay", "budget", "set", "--per-day", "5", "--per-call", "1")
+    with Ledger(buyer.home / "ledger.sqlite3") as ledger:
+        monkeypatch.setattr("tradesdk_cli.confirm.ask", meanwhile)
+        assert buyer("pay", "budget", "set", "--per-call", "0.25", answers="y\n").code == 0
+        kept = Budget.from_json(ledger.setting("budget"))
+        assert kept == Budget(per_call="0.25", per_day="0.5", total="2")
+        ledger.set_setting("budget", lambda before: Budget.unlimited().to_json())
+        assert buyer("pay", "budget", "set", "--per-day", "5").code == 0
+        assert buyer("pay", "budget", "set", "--per-day", "none").code == 0
+        assert Budget.from_json(ledger.setting("budget")) == Budget.unlimited()
 
 
 @pytest.mark.long
