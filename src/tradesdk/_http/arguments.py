@@ -11,7 +11,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
 from .._values.text import display, printable, wrong_number
-from ..errors import ConfigError, InvalidArgumentError
+from ..errors import ConfigError, InvalidArgumentError, TradeError
 
 if TYPE_CHECKING:
     from ..models._base import Model
@@ -56,6 +56,13 @@ def is_number(value: object) -> TypeGuard[float]:
 
 def is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def flags(wrong: Callable[[str, str, object], TradeError] = wrong_argument, /, **given: object) -> None:
+    """Refuse anything but True and False: what looks like a no, such as "no", would be a yes."""
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise wrong(name, "True or False", value)
 
 
 def identifier(name: str, value: str) -> str:

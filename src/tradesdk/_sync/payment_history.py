@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .._http.arguments import optional_identifier, seconds, wrong_argument
+from .._http.arguments import flags, optional_identifier, seconds, wrong_argument
 from .._values.payment import Payment, PaymentStage, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
@@ -177,6 +177,7 @@ class Payments:
         Raises:
             PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it may still be taken.
         """
+        flags(paid=paid)
         authorizer, payment = self._flow.authorizer, self.get(payment_id)
         is_ours = payment.origin == origin_of(self._flow.session.base_url)  # of other services, the time is not known
         if is_ours and payment.stage is PaymentStage.SENT:
@@ -194,6 +195,7 @@ class Payments:
         Raises:
             InvalidArgumentError: `older_than` is not seconds, 0 or more.
         """
+        flags(paid=paid)
         older_than = seconds("older_than", older_than)
         marked: _Payments = []
         for payment in self._all(PaymentStage.SENT):

@@ -13,7 +13,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..._fleet.server import SCHEMA, Row, server
-from ..._http.arguments import seconds
+from ..._http.arguments import flags, seconds
 from ..._values.payment import Payment, PaymentStage, possible_ends
 from ...errors import InvalidArgumentError, PaymentError, PaymentRefusedError
 from ..budget import Budget, Spending
@@ -74,6 +74,7 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str] | None = None, *, sync: bool = True, timeout: float = 10.0) -> None:
         if path is not None and (not isinstance(path, str | os.PathLike) or os.fspath(path) in ("", ":memory:")):
             raise InvalidArgumentError("path must name a file; for a ledger without one use Ledger.memory()")
+        flags(sync=sync)
         timeout = seconds("timeout", timeout, most=3600)
         self.path: Path | None = (default_path() if path is None else Path(path)).absolute()
         """The file; None for a ledger without one."""
@@ -163,6 +164,7 @@ class Ledger:
         Raises:
             InvalidArgumentError: the limit is below 1, or there is no payment with the id `before`.
         """
+        flags(unproven=unproven)
         if limit < 1:
             raise InvalidArgumentError("limit must be 1 or more")
         with self._engine.transaction() as db:
