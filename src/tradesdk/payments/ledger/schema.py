@@ -216,9 +216,8 @@ def checked(name: str, value: Any) -> Any:
         ValueError: no release writes such a value in the column.
     """
     kind, is_optional = _CELLS[name]
-    if value is None and is_optional:
-        return None
-    if type(value) is not kind or (name in _MOMENTS and not abs(value) < END):
+    fits = type(value) is kind and (name not in _MOMENTS or abs(value) < END)
+    if not (fits or (value is None and is_optional)):
         raise ValueError(f"a wrong value in {name}")
     return value
 
