@@ -41,5 +41,5 @@ OTHER = [
 ]
 """Two services each."""
 
-PAIRS = [(one, other, True) for one, others in SAME.items() for other in others]
+PAIRS = [(one, others[-1], True) for one, others in SAME.items()]  # that all become one, test_config says
 PAIRS += [(one, other, False) for one, other in OTHER]

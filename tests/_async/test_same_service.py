@@ -1,20 +1,16 @@
-"""A service is the same however its address is written: one purchase, one known recipient, one checkpoint."""
+"""A service is the same however its address is written: one purchase, one known recipient."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import httpx
 import pytest
 
-from tradesdk import CheckpointError, Ledger, PaymentOutcomeUnknownError
+from tradesdk import Ledger, PaymentOutcomeUnknownError
 
 from .._rows import each_of
 from .._seller import TWO, Seller, settled
 from .._spellings import PAIRS
-from .._streamscript import StreamScript, live
 from ..unit._offers import prices
-from ._following import opened
 from ._market import market_of
 
 pytestmark = pytest.mark.twin
@@ -50,20 +46,3 @@ async def test_a_named_purchase_and_its_recipient_are_known(one: str, other: str
     assert await second.payments.trusted() == (known if same_origin else [])
     if same:
         assert (await second.token_prices(TWO, purchase="today")).again is True
-
-
-@each_of(("one", "other", "same"), PAIRS, ids=ascii)
-async def test_a_stream_goes_on_from_its_checkpoint(one: str, other: str, same: bool, tmp_path: Path) -> None:
-    path = tmp_path / "place.json"
-    path.unlink(missing_ok=True)
-    codes = []
-    for number, url in enumerate((one, other)):
-        script = StreamScript([live(last := f"s{number}", 1)], listed=[])
-        try:
-            async with opened(script, base_url=url, checkpoint=path) as stream, stream:
-                async for item in stream:
-                    if getattr(item, "id", "") == last:
-                        break
-        except CheckpointError as error:
-            codes.append(error.code)
-    assert codes == ([] if same else ["checkpoint_mismatch"])
