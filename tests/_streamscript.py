@@ -90,7 +90,7 @@ class StreamScript(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
-        if request.url.path == "/v1/signals/stream":
+        if request.url.path.endswith("/v1/signals/stream"):
             self.connects.append(self.now)
             assert self.lives, f"nobody expected connection number {len(self.connects)}"
             life = self.lives.pop(0)
@@ -100,7 +100,7 @@ class StreamScript(httpx.BaseTransport, httpx.AsyncBaseTransport):
                 return life
             headers = {"Content-Type": "text/event-stream"} | self.date() | self._headers
             return httpx.Response(200, headers=headers, stream=Pieces(self, life, request))
-        assert request.url.path == "/v1/signals/history"
+        assert request.url.path.endswith("/v1/signals/history")
         query = dict(request.url.params)
         self.asked.append(query)
         return self.honest(query) if self._history is None else self._history(self, query)

@@ -43,6 +43,7 @@ class Followed:
 async def opened(
     script: StreamScript,
     *,
+    base_url: str = BASE,
     rate_limiter: AsyncRateLimiter | None = None,
     patch: pytest.MonkeyPatch | None = None,
     **options: Any,
@@ -50,7 +51,7 @@ async def opened(
     """A stream of it with reports, not entered yet; with `patch`, by our own connections."""
     settings: dict[str, Any] = {"chain": CHAIN, "reports": True} | options
     http = httpx.AsyncClient(transport=script)
-    about: dict[str, Any] = {"api_key": KEY, "base_url": BASE, "clock": script.clock, "rate_limiter": rate_limiter}
+    about: dict[str, Any] = {"api_key": KEY, "base_url": base_url, "clock": script.clock, "rate_limiter": rate_limiter}
     if patch is not None:
         networked(patch, script)
     async with http, AsyncTradeClient(**about, http_client=http if patch is None else None) as client:

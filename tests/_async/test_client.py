@@ -161,6 +161,14 @@ async def test_settings_of_the_wrong_type(name: str, value: Any) -> None:
         AsyncTradeClient(api_key=KEY, base_url=BASE, **{name: value})
 
 
+@each_of("name", ["throttle", "allow_insecure"])
+async def test_a_switch_is_true_or_false(name: str) -> None:
+    wrong: list[Any] = ["no", "", 0, 1, None, []]
+    for value in wrong:
+        with pytest.raises(ConfigError, match=f"^{name} must be True or False, not "):
+            AsyncTradeClient(api_key=KEY, base_url=BASE, **{name: value})
+
+
 async def test_timeouts() -> None:
     service = Service(*(ok(ACCOUNT) for _ in range(3)))
     client = client_of(service, timeout=7)

@@ -235,6 +235,14 @@ def test_a_setting_of_the_wrong_kind(wrong: dict[str, Any]) -> None:
         market_of(Seller(), **wrong)
 
 
+@each_of("name", ["send_api_key", "check_tokens", "throttle", "allow_insecure"])
+def test_a_switch_is_true_or_false(name: str) -> None:
+    wrong: list[Any] = ["no", "", 0, 1, None, []]
+    for value in wrong:
+        with pytest.raises(ConfigError, match=f"^{name} must be True or False, not "):
+            market_of(Seller(), **{name: value})
+
+
 async def test_an_http_client_that_is_handed_in_stays_as_it_was() -> None:
     seller = Seller()
     http = httpx.AsyncClient(

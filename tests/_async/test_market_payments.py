@@ -28,6 +28,7 @@ from tradesdk_mock import MockService
 from .._clock import START
 from .._paidservice import BASE, CountingSigner, JumpingClock, PaidService
 from .._payments import how
+from .._rows import each_of
 from .._seller import PRICE, TWO, Seller
 from ..unit._ledger import draft, submitted, told
 from ._market import buyer_of, market_of
@@ -287,6 +288,27 @@ async def test_a_fast_clock_does_not_let_anybody_mark_what_could_still_be_taken(
     clock.advance(91)
     marked = await another().payments.mark(doubted.id, paid=False)
     assert how(marked) == "sent, unknown, unpaid by person"
+
+
+@each_of("word", ["no", "", -1, 0, 1, None, [], 0.0])
+async def test_nobody_says_anything_but_true_or_false(word: Any, mock: MockService) -> None:
+    """None would have erased what a receipt proves, and -1 have made money of it that is left."""
+    client = buyer_of(mock)
+    doubted = await doubtful(client, mock, executed=True)
+    mock.clock.advance(USED_UP)
+    before = (await client.payments.list(), await client.payments.spending())
+    for call in (
+        lambda: client.payments.mark(doubted.id, paid=word),
+        lambda: client.payments.mark_expired(paid=word, older_than=0),
+        lambda: client.payments.mark_expired(paid=word, older_than=1e6),
+        lambda: client.payments.list(unproven=word),
+    ):
+        with pytest.raises(InvalidArgumentError, match="must be True or False, not "):
+            await call()
+    assert (await client.payments.list(), await client.payments.spending()) == before
+    for ledger in (lambda: Ledger("ledger.sqlite3", sync=word), lambda: Ledger.memory().history(unproven=word)):
+        with pytest.raises(InvalidArgumentError, match="must be True or False, not "):
+            ledger()
 
 
 async def test_what_was_rejected_and_expired_is_free_when_a_person_says_so(mock: MockService) -> None:

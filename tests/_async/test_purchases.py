@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -24,11 +25,12 @@ from tradesdk import (
 )
 from tradesdk_mock import MockService
 
+from .._clock import VirtualClock
 from .._paidservice import CountingSigner
 from .._payments import how
 from .._rows import each_of
-from .._seller import PRICE, TWO, Seller, asks_2, settled
-from ..unit._ledger import NOW, PLENTY, at, claim, draft, release, submit, told, wanted
+from .._seller import BASE, PRICE, TWO, Seller, asks_2, settled
+from ..unit._ledger import NOW, PLENTY, at, claim, draft, release, submit, submitted, told, wanted
 from ..unit._offers import encoded, offer_2, requirement_2
 from ._market import buyer_of, market_of
 from ._network import networked
@@ -364,6 +366,48 @@ async def test_all_that_expired_long_ago_may_be_marked_at_once(paid: bool, mock:
     assert (await client.payments.spending()).total == (4 if paid else 2) * ONE
     with pytest.raises(InvalidArgumentError, match="older_than"):
         await client.payments.mark_expired(paid=paid, older_than=-1)
+
+
+async def mark_each(client: AsyncMarketClient) -> list[Payment]:
+    return [await client.payments.mark(one.id, paid=False) for one in await client.payments.list()]
+
+
+async def mark_at_once(client: AsyncMarketClient) -> list[Payment]:
+    return await client.payments.mark_expired(paid=False, older_than=0)
+
+
+async def reconcile_first(client: AsyncMarketClient) -> list[Payment]:
+    await client.payments.reconcile()
+    return await mark_each(client)
+
+
+@each_of(("mark", "dated"), [(how, dated) for how in (mark_each, mark_at_once, reconcile_first) for dated in (0, 1)])
+async def test_a_service_that_does_not_tell_its_time_is_asked_once(
+    mark: Callable[[AsyncMarketClient], Any], dated: int
+) -> None:
+    """Not once for each payment: it may be unreachable, and each question takes the whole time-out."""
+    ledger, asked = Ledger.memory(), []
+
+    def silent(request: httpx.Request) -> httpx.Response:
+        asked.append(client_clock.now())
+        client_clock.advance(2)
+        if dated:  # it answers, without a date
+            return httpx.Response(503)
+        raise httpx.ConnectTimeout("", request=request)
+
+    client_clock = VirtualClock()
+    for number in range(5):
+        one = draft(f"call {number}", url=f"{BASE}/v1/token-prices", valid_before=int(client_clock.now()) + 60)
+        submitted(ledger, one, budget=Budget.unlimited(), now=client_clock.now())
+    client_clock.advance(10_000)
+    client = market_of(silent, ledger=ledger, clock=client_clock)
+    assert len(await mark(client)) == 5
+    assert len(asked) == 1
+    client_clock.advance(61)
+    late = draft("late", url=f"{BASE}/v1/token-prices", valid_before=int(client_clock.now()) - 9_000)
+    other = submitted(ledger, late, budget=Budget.unlimited(), now=client_clock.now() - 9_060)
+    await client.payments.mark(other.id, paid=False)
+    assert len(asked) == 2, "after a minute it is asked again"
 
 
 @each_of("change", ["recipient", "price", "budget", "signer"])

@@ -19,6 +19,7 @@ from tradesdk._system import private_files as wholefile
 from .._answers import BASE, KEY
 from .._clock import START
 from .._rows import each_of
+from .._spellings import PAIRS
 from .._streamscript import Life, StreamScript, fields, live
 from .._streamservice_plan import BACKEND
 from ._following import Followed, followed, opened
@@ -363,3 +364,20 @@ async def test_without_a_checkpoint_there_is_nothing_to_acknowledge() -> None:
         signal: Any = await anext(stream)
         with pytest.raises(InvalidArgumentError, match="ack needs a checkpoint"):
             await stream.ack(signal)
+
+
+@each_of(("one", "other", "same"), PAIRS, ids=ascii)
+async def test_a_service_has_several_spellings(one: str, other: str, same: bool, tmp_path: Path) -> None:
+    path = tmp_path / "place.json"
+    path.unlink(missing_ok=True)
+    codes = []
+    for number, url in enumerate((one, other)):
+        script = StreamScript([live(last := f"s{number}", 1)], listed=[])
+        try:
+            async with opened(script, base_url=url, checkpoint=path) as stream, stream:
+                async for item in stream:
+                    if getattr(item, "id", "") == last:
+                        break
+        except CheckpointError as error:
+            codes.append(error.code)
+    assert codes == ([] if same else ["checkpoint_mismatch"])

@@ -47,7 +47,7 @@ def tried_again(monkeypatch: pytest.MonkeyPatch, policy: RetryPolicy) -> None:
 
     def client(**options: Any) -> TradeClient:
         options["retry"] = policy
-        options.pop("max_retries")
+        options.pop("max_retries", None)
         return TradeClient(**options)
 
     monkeypatch.setattr(tradesdk, "TradeClient", client)

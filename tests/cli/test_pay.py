@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
 
-from tradesdk import Ledger, PaymentStage
+from tradesdk import Budget, Ledger, PaymentStage
 from tradesdk_mock import MockServer
 
 from ..unit._ledger import trusted
@@ -278,6 +280,45 @@ def test_all_that_expired_may_be_marked_at_once(trade: Terminal) -> None:
     assert (left.code, [one["id"] for one in left.lines]) == (14, [late])
     assert trade("pay", "reconcile", "--mark", "unpaid", late).code == 0
     assert trade("pay", "reconcile").code == 0
+
+
+def test_a_limit_that_is_set_during_the_question_stays(buyer: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    def meanwhile(question: str) -> bool:
+        with Ledger(buyer.home / "ledger.sqlite3") as ledger:
+            ledger.set_setting("budget", lambda before: Budget(per_day="0.5", total="2").to_json())
+        return True
+
+    buyer("pay", "budget", "set", "--per-day", "5", "--per-call", "1")
+    with Ledger(buyer.home / "ledger.sqlite3") as ledger:
+        monkeypatch.setattr("tradesdk_cli.confirm.ask", meanwhile)
+        assert buyer("pay", "budget", "set", "--per-call", "0.25", answers="y\n").code == 0
+        kept = Budget.from_json(ledger.setting("budget"))
+        assert kept == Budget(per_call="0.25", per_day="0.5", total="2")
+        ledger.set_setting("budget", lambda before: Budget.unlimited().to_json())
+        assert buyer("pay", "budget", "set", "--per-day", "5").code == 0
+        assert buyer("pay", "budget", "set", "--per-day", "none").code == 0
+        assert Budget.from_json(ledger.setting("budget")) == Budget.unlimited()
+
+
+@pytest.mark.long
+def test_all_that_are_shown_are_marked(buyer: Terminal, shop: MockServer) -> None:
+    shop.add_fault("reset", paid="only")
+    lost = buyer(*PRICES).problem["payment"]["id"]
+    with closing(sqlite3.connect(buyer.home / "ledger.sqlite3")) as db:
+        db.execute("UPDATE payments SET valid_before = valid_before - 7200, counts_until = counts_until - 7200")
+        names = [row[1] for row in db.execute("PRAGMA table_info(payments)") if row[1] not in ("seq", "id")]
+        columns = ", ".join(names)
+        db.execute(
+            "WITH RECURSIVE more(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM more WHERE n < 1200) "  # noqa: S608
+            f"INSERT INTO payments (id, {columns}) "
+            f"SELECT printf('pay_%024x', n), {columns} FROM payments, more WHERE id = ?",
+            (lost,),
+        )
+        db.commit()
+    run = buyer("pay", "reconcile", "--mark", "unpaid", "--older-than", "1h", "--yes")
+    assert (run.code, len(run.lines)) == (0, 1201)
+    assert "mark 1201 payments" in run.err
+    assert "1201 of 1201 payments were marked as unpaid" in run.err
 
 
 @pytest.mark.parametrize("columns", [60, pytest.param(80, marks=pytest.mark.long)])

@@ -65,9 +65,13 @@ def test_the_key_of_a_profile_is_not_sent_elsewhere(profiled: Terminal, service:
 
 
 def test_it_is_sent_to_the_same_place_whoever_names_it(profiled: Terminal, service: Scripted) -> None:
+    port = service.url.rpartition(":")[2]
     assert profiled("account", "show", "--base-url", f"{service.url}/v1/").code == 0
-    assert profiled("account", "show", env={"TRADE_BASE_URL": service.url}).code == 0
-    assert service.keys == ["Bearer KEPT-KEY"] * 2
+    assert profiled("account", "show", env={"TRADE_BASE_URL": f"HTTP://127.0.0.1.:0{port}"}).code == 0
+    config = profiled.home / "config.toml"
+    config.write_text(config.read_text().replace(service.url, f"http://LocalHost.:{port}/"))
+    assert profiled("account", "show", env={"TRADE_BASE_URL": f"http://localhost:{port}"}).code == 0
+    assert service.keys == ["Bearer KEPT-KEY"] * 3
 
 
 def test_a_key_that_is_brought_along_goes_anywhere(profiled: Terminal, service: Scripted) -> None:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -400,7 +401,11 @@ async def test_a_signal_that_came_when_its_wait_was_canceled_is_yielded_next(fle
 
 
 def test_arguments_and_forks(fleet: Fleet) -> None:
-    for wrong in ({"chain": 1}, {"group": ""}, {"group": "x" * 101}, {"lease": 0}, {"manual_ack": True, "group": None}):
+    values: tuple[dict[str, Any], ...] = (
+        *({"chain": 1}, {"group": ""}, {"group": "x" * 101}, {"lease": 0}, {"manual_ack": True, "group": None}),
+        *({"manual_ack": "no"}, {"reports": None}),
+    )
+    for wrong in values:
         with pytest.raises(InvalidArgumentError):
             fleet.member(**wrong)
     for text in ("a\0b", "\ud800", ""):

@@ -268,14 +268,6 @@ def test_a_rotated_key_goes_on_from_there(path: Path) -> None:
     assert kept(path, key_hash=new) == state(4)
 
 
-def test_a_service_has_several_spellings(path: Path) -> None:
-    with opened(path, state(4), base_url="https://API.trade.example:443/Path/"):
-        pass
-    assert kept(path, base_url="https://api.trade.example/Path") == state(4)
-    for other in (f"{URL}/path", "http://api.trade.example/Path", "https://api.trade.example:8443/Path"):
-        refused(checkpoint(path, base_url=other), "another service", code="checkpoint_mismatch")
-
-
 def test_the_default_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside the ledger, for each service, key and chain, and with a name that every system takes."""
     from tradesdk.payments.ledger.opening import default_path as ledger_path
@@ -286,7 +278,6 @@ def test_the_default_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert here.parent == ledger_path().parent / "checkpoints"
     assert here.parent.parent == tmp_path
     assert here.name.startswith("api.trade.example-8453-")
-    assert default_path(f"{URL}/", PRINT, BASE) == here
     services = [
         *(f"{URL}/other", "http://[::1]:8000", "http://127.0.0.1:8000"),
         *(f"https://{'long.' * 50}example", "https://bücher.example"),

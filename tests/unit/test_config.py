@@ -29,6 +29,7 @@ from tradesdk import (
 from .._answers import Scripted, Service, failed, ok
 from .._clock import VirtualClock
 from .._rows import each_of
+from .._spellings import SAME
 from .._texts import texts
 
 SECRET = "sk_live_do_not_show_me"
@@ -164,11 +165,11 @@ GOOD = {
     **{
         url: url
         for url in (
-            *("https://10.0.0.1", "http://localhost:8000", "http://LocalHost", "http://127.8.9.1"),
+            *("https://10.0.0.1", "http://localhost:8000", "http://127.8.9.1"),
             *("http://127.255.255.254", "http://[::1]:8000"),
         )
     },
-    "HTTPS://API.example.com": "https://API.example.com",
+    **{url: good for good, others in SAME.items() for url in (good, *others)},
 }
 
 
@@ -181,7 +182,7 @@ def test_good_base_urls(given_url: str) -> None:
 PLAIN = [
     *("http://api.example.com", "http://10.0.0.1", "http://0.0.0.0:8000", "http://[::2]", "http://192.168.1.5"),
     *("http://localhost.evil.example", "http://127.0.0.1.evil.example", "http://localhost@evil", "http://128.0.0.1"),
-    *("http://[::]", "http://127.1", "http://localhost.example"),
+    *("http://[::]", "http://localhost.example"),
 ]
 
 
@@ -212,7 +213,7 @@ def test_plain_http_to_elsewhere_is_refused(url: str) -> None:
 
 
 def test_plain_http_can_be_allowed() -> None:
-    assert base_url("http://10.0.0.1:80/v1", allow_insecure=True) == "http://10.0.0.1:80"
+    assert base_url("http://10.0.0.1:80/v1", allow_insecure=True) == "http://10.0.0.1"
 
 
 BAD_URLS: dict[str, list[Any]] = {
@@ -233,6 +234,17 @@ BAD_URLS: dict[str, list[Any]] = {
     "space": [f"{URL}/a b"],
     "control character": ["https://api.example\n.com", f"{URL}/\x1b[2J", f"{URL}/\u202e"],
     "backslash": [f"{URL}\\@evil"],
+    "invalid host": [
+        *(
+            "https://127.1",
+            "https://2130706433",
+            "https://.",
+            "https://\u3002",
+            "https://xn--ü.example",
+            "https://[v1.x]",
+        ),
+        f"https://{'ü' * 70}.example",
+    ],
     "segment": [f"{URL}/..", f"{URL}/a/../b", f"{URL}/%2e%2e/b"],
     "ends in /v2, but this client supports /v1 only": [f"{URL}/v2"],
     "ends in /v10": [f"{URL}/trade/v10/"],

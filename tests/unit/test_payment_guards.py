@@ -158,6 +158,7 @@ def test_a_dearer_offer_to_a_known_recipient_beats_a_cheap_one_to_a_stranger() -
 
 SHOP = "https://shop.example/v1/token-prices"
 SAME_PLACE = [
+    *("https://SHOP.example.:443/v1/token-prices/", "https://shop\u3002example/v1/token-prices"),
     *(SHOP, "HTTPS://Shop.Example/other", "http://shop.example/v1/token-prices", "http://shop.example:8402/x"),
     *("/v1/token-prices", "token-prices", "", "?a=1", "urn:prices", "http://localhost:4021/x", "http://127.0.0.1/x"),
     *("http://app:8000/v1", "http://10.0.0.5:3000/x", "http://[fd00::5]/x"),

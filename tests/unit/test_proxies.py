@@ -6,7 +6,7 @@ import pytest
 
 from tradesdk import ConfigError
 from tradesdk._http.proxies import proxy_for
-from tradesdk._http.settings import Origin
+from tradesdk._http.settings import Origin, check_base_url
 
 from .._rows import each_of
 
@@ -119,7 +119,10 @@ def test_an_unusable_value_is_refused_by_the_name_of_its_variable(name: str, val
 def test_hosts_that_need_no_proxy(no_proxy: str, direct: str, through: str) -> None:
     for name in ("no_proxy", "NO_PROXY"):
         chosen = {
-            host: proxy_for(Origin.of(f"https://{host}"), {"HTTPS_PROXY": ONE, name: no_proxy}) is None
+            host: proxy_for(
+                Origin.of(check_base_url(f"https://{host}", allow_insecure=False)), {"HTTPS_PROXY": ONE, name: no_proxy}
+            )
+            is None
             for host in [*direct.split(), *through.split()]
         }
         assert chosen == dict.fromkeys(direct.split(), True) | dict.fromkeys(through.split(), False)

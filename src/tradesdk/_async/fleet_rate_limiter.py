@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .._fleet.server import SCHEMA, server
 from .._http import settings
+from .._http.arguments import flags, wrong_setting
 from .._http.retry import with_jitter
 from .._system.clock import Clock, SystemClock
 from .._values.frames import hides_locals
@@ -39,6 +40,7 @@ class AsyncFleetRateLimiter:
     def __init__(
         self, url: str | None = None, *, schema: str = SCHEMA, clock: Clock | None = None, alone: bool = True
     ) -> None:
+        flags(wrong_setting, alone=alone)
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
         place = server(url, schema)
         from .._fleet.rate import SharedWindow  # needs psycopg, an extra

@@ -10,7 +10,7 @@ from .._fleet.bodies import GAP, LONGEST, MOST_MISSED, Behind, lost, missed, rea
 from .._fleet.server import SCHEMA, server
 from .._http import settings
 from .._http.arguments import chain as checked_chain
-from .._http.arguments import moment, required_text, seconds
+from .._http.arguments import flags, moment, required_text, seconds
 from .._http.log_events import event
 from .._values.frames import hides_locals
 from ..errors import APIConnectionError, APIError, APIStatusError, FleetError, InvalidArgumentError, TradeError
@@ -92,6 +92,7 @@ class AsyncFleetSignals:
         settings.instance("client", client, AsyncTradeClient, "an AsyncTradeClient")
         if group is not None and not 0 < len(_text("group", group)) <= _LONGEST_NAME:
             raise InvalidArgumentError(f"group must be 1 to {_LONGEST_NAME} characters")
+        flags(manual_ack=manual_ack, reports=reports)
         if manual_ack and group is None:
             raise InvalidArgumentError("manual_ack=True needs group=")
         known = client.base_url if client is not None and base_url is None else base_url

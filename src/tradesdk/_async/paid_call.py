@@ -179,7 +179,7 @@ class AsyncPaidCall(Generic[T, R]):
                 if payment is not None and payment.created > possible_ends(self._clock.now())[1]:
                     payment = await self._redated(payment)
                 is_open = payment is not None and payment.stage is PaymentStage.SENT and payment.paid is None
-                if is_open and authorizer.next_step(payment) is not NextStep.RESEND and not authorizer.time.is_known:
+                if is_open and authorizer.next_step(payment) is not NextStep.RESEND:
                     await self._seller.sync_clock()  # whether it has expired depends on the service's time
                 return payment
             if not patient or self._clock.monotonic() + pause > self._give_up:
@@ -193,8 +193,7 @@ class AsyncPaidCall(Generic[T, R]):
         The service's time tells. Without it the payment stays as it is: a new purchase could be paid a second time.
         """
         authorizer = self._authorizer
-        if not authorizer.time.is_known:
-            await self._seller.sync_clock()
+        await self._seller.sync_clock()
         if not authorizer.is_right():
             return payment
         change = Redate(now=self._clock.now())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .._http.arguments import optional_identifier, required_text, seconds, whole
+from .._http.arguments import flags, optional_identifier, required_text, seconds, whole
 from .._values.payment import Payment, PaymentStage, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
@@ -129,10 +129,8 @@ class AsyncPayments:
             raise
 
     async def _reconcile(self, delivered: _Results) -> Reconciliation:
-        authorizer = self._flow.authorizer
         failed: _Failures = []
-        if not authorizer.time.is_known:
-            await self._flow.sync_clock()
+        await self._flow.sync_clock()
         for payment in await self._all(PaymentStage.SENT):
             if payment.in_doubt and not payment.is_expired(self._now(payment)):
                 try:
@@ -181,13 +179,13 @@ class AsyncPayments:
         Raises:
             PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it may still be taken.
         """
-        authorizer = self._flow.authorizer
-        if not authorizer.time.is_known:
-            await self._flow.sync_clock()
-        payment = await self.get(payment_id)
+        flags(paid=paid)
+        authorizer, payment = self._flow.authorizer, await self.get(payment_id)
         is_ours = payment.origin == origin_of(self._flow.session.base_url)  # of other services, the time is not known
-        if is_ours and payment.stage is PaymentStage.SENT and not authorizer.is_surely_expired(payment):
-            raise not_expired(payment)  # by the local clock it may look expired
+        if is_ours and payment.stage is PaymentStage.SENT:
+            await self._flow.sync_clock()
+            if not authorizer.is_surely_expired(payment):
+                raise not_expired(payment)  # by the local clock it may look expired
         mark = Mark(paid=paid, now=authorizer.clock.now())
         return (await in_thread(lambda: authorizer.store.update(payment_id, mark))).payment
 
@@ -199,6 +197,7 @@ class AsyncPayments:
         Raises:
             InvalidArgumentError: `older_than` is not seconds, 0 or more.
         """
+        flags(paid=paid)
         older_than = seconds("older_than", older_than)
         marked: _Payments = []
         for payment in await self._all(PaymentStage.SENT):

@@ -14,7 +14,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
 from .._values.text import display, printable, real, wrong_number
-from ..errors import ConfigError, InvalidArgumentError
+from ..errors import ConfigError, InvalidArgumentError, TradeError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,6 +69,13 @@ def whole(name: str, value: int, least: int | None = None, most: int | None = No
 
 def optional_whole(name: str, value: int | None, least: int | None = None, most: int | None = None) -> int | None:
     return None if value is None else whole(name, value, least, most)
+
+
+def flags(wrong: Callable[[str, str, object], TradeError] = wrong_argument, /, **given: object) -> None:
+    """Refuse anything but True and False: what looks like a no, such as "no", would be a yes."""
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise wrong(name, "True or False", value)
 
 
 def identifier(name: str, value: str) -> str:

@@ -38,7 +38,6 @@ def proxy_for(origin: Origin, environ: Mapping[str, str]) -> Proxy | None:
 
 def excluded(host: str, port: int, no_proxy: str) -> bool:
     """Whether a word of NO_PROXY means this host. Words that mean nothing are skipped, as everywhere."""
-    host = host.lower().rstrip(".")
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from .._system.interrupts import failures
 from .._values.frames import hides_locals
@@ -95,7 +95,7 @@ class SecretPath(str):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The parts of a base URL, as bytes for HTTP: the host in ASCII (IDNA), IPv6 without brackets."""
+    """The parts of a base URL, as bytes for HTTP: IPv6 without brackets."""
 
     scheme: bytes
     host: bytes
@@ -104,20 +104,10 @@ class Origin:
 
     @classmethod
     def of(cls, base_url: str) -> Origin:
-        """From a URL that `base_url()` has checked. Raises `ConfigError` for an impossible host name."""
+        """From a URL that `base_url()` has returned."""
         parts = urlsplit(base_url)
-        host = parts.hostname or ""
-        try:
-            if not host.isascii():
-                import idna
-
-                host = idna.encode(host).decode()
-            if host.replace(".", "").isdigit():
-                ipaddress.ip_address(host)
-        except ValueError:
-            raise _bad_url(f"the base URL has an invalid host: {printable(base_url, 120)}") from None
-        path = quote(parts.path, safe=_IN_PATH)
-        return cls(parts.scheme.encode(), host.encode(), parts.port or _PORTS[parts.scheme], path.encode())
+        host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+        return cls(parts.scheme.encode(), host.encode(), port, parts.path.encode())
 
     @property
     def authority(self) -> bytes:
@@ -228,7 +218,7 @@ def base_url(
     of_client: str = "",
     why_https: str = KEY_IN_THE_OPEN,
 ) -> str:
-    """The base URL from the argument, TRADE_BASE_URL or the HTTP client, without `/v1` and without a slash at the end.
+    """The base URL from the argument, TRADE_BASE_URL or the HTTP client, as `check_base_url` returns it.
 
     The HTTP client's comes last: it may be the URL of another service, which must not get the key.
     """
@@ -243,25 +233,30 @@ def base_url(
 
 
 def check_base_url(url: str, *, allow_insecure: bool, why_https: str = KEY_IN_THE_OPEN, name: str = "base URL") -> str:
+    """The only spelling of a service's URL: without `/v1`, a slash at the end and a default port."""
     # A URL given by mistake may contain a password or a key, which errors must not show.
     display = printable(_QUERY.sub(r"\1…", _USER.sub(r"\1…@", url)), 120)
     if not url.isprintable() or " " in url or "\\" in url:
         raise _bad_url(f"the {name} contains a space, a backslash or a control character: {display}")
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
+        has_host, port = bool(parts.hostname), parts.port
         if not _BRACKETS.fullmatch(parts.netloc.rpartition("@")[2]):
             raise ValueError
     except ValueError:
         raise _bad_url(f"the {name} cannot be read: {display}") from None
     if parts.username is not None or parts.password is not None:
         raise _bad_url(f"the {name} must not contain a user name or password")
-    if parts.scheme not in ("https", "http") or not host:
+    if parts.scheme not in ("https", "http") or not has_host:
         raise _bad_url(f"the {name} must look like https://api.example.com, not {display}")
     if port == 0:
         raise _bad_url(f"the {name} has port 0: {display}")
     if parts.query or parts.fragment or "?" in url or "#" in url:
         raise _bad_url(f"the {name} must not contain ? or #: {display}")
+    try:
+        host = canonical_host(parts)
+    except ValueError:
+        raise _bad_url(f"the {name} has an invalid host: {display}") from None
     if parts.scheme == "http" and not allow_insecure and not is_loopback(host):
         raise _bad_url(f"the {name} {display} is not https: {why_https}")
     if any(segment in (".", "..") for segment in unquote(parts.path).split("/")):
@@ -272,7 +267,28 @@ def check_base_url(url: str, *, allow_insecure: bool, why_https: str = KEY_IN_TH
         path = path[: -len("/v1")].rstrip("/")
     elif len(last) > 1 and last[0] == "v" and last[1:].isdigit():
         raise _bad_url(f"the {name} ends in /{last}, but this client supports /v1 only")
-    return f"{parts.scheme}://{parts.netloc}{path}"
+    host = f"[{host}]" if ":" in host else host
+    at = "" if port in (None, _PORTS[parts.scheme]) else f":{port}"
+    return f"{parts.scheme}://{host}{at}{quote(path, safe=_IN_PATH)}"
+
+
+def canonical_host(parts: SplitResult) -> str:
+    """The only spelling of a URL's host: lower case, ASCII (IDNA), no dot at the end, IPv6 in its short form.
+
+    Raises:
+        ValueError: it is none.
+    """
+    host = parts.hostname or ""
+    if not host.isascii():
+        import idna
+
+        host = idna.encode(host).decode()
+    host = host.rstrip(".")
+    if "[" in parts.netloc or host.replace(".", "").isdigit():
+        host = str(ipaddress.ip_address(host))
+    if not host:
+        raise ValueError
+    return host
 
 
 def rpc_url(given: object) -> tuple[str, SecretPath]:
@@ -299,7 +315,7 @@ def rpc_url(given: object) -> tuple[str, SecretPath]:
 
 
 def is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
+    if host == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -69,9 +69,8 @@ def hash_of_key(key: str) -> str:
 
 def default_path(base_url: str, key_hash: str, chain: int) -> Path:
     """A file of its own for each service, key and chain: `checkpoints/HOST-CHAIN-HASH.json`."""
-    service = _service(base_url)
-    host = "".join(ch if ch.isascii() and (ch.isalnum() or ch in ".-") else "_" for ch in urlsplit(service).netloc)
-    told = hashlib.sha256("\0".join((service, key_hash, str(chain))).encode()).hexdigest()[:12]
+    host = "".join(ch if ch.isascii() and (ch.isalnum() or ch in ".-") else "_" for ch in urlsplit(base_url).netloc)
+    told = hashlib.sha256("\0".join((base_url, key_hash, str(chain))).encode()).hexdigest()[:12]
     return data_folder("the checkpoint") / "checkpoints" / f"{host.strip('.-')[:60]}-{chain}-{told}.json"
 
 
@@ -84,7 +83,7 @@ class CheckpointFile:
     def __init__(self, path: str | os.PathLike[str], *, base_url: str, key_hash: str, chain: int) -> None:
         self.path = str(file_path("checkpoint", path))
         self.behind = False  # whether something is not written yet
-        self._service = _service(base_url)
+        self._service = base_url
         self._key = key_hash
         self._chain = chain
         self._guard = threading.RLock()  # a signal handler may close the file that it interrupts
@@ -284,11 +283,3 @@ class CheckpointFile:
         return self._error(
             f"cannot be {doing}: {error.strerror or type(error).__name__} ({code})", of_file(error, hint)
         )
-
-
-def _service(base_url: str) -> str:
-    """The base URL in its canonical form."""
-    parts = urlsplit(base_url)
-    usual = {"https": ":443", "http": ":80"}.get(parts.scheme, "")
-    host = parts.netloc.lower()
-    return f"{parts.scheme}://{host.removesuffix(usual) if usual else host}{parts.path.rstrip('/')}"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from .._http.arguments import chain, confidence, moment, optional_whole, required_text, seconds
+from .._http.arguments import chain, confidence, flags, moment, optional_whole, required_text, seconds
 from .._http.settings import ApiKey
 from .._values.text import display
 from ..errors import InvalidArgumentError
@@ -46,6 +46,8 @@ class StreamOptions:
             self.checkpoint = False
         if not isinstance(self.checkpoint, str | os.PathLike | bool) or self.checkpoint == "":
             raise InvalidArgumentError("checkpoint must be a file path, or True for the default path")
+        flags(manual_ack=self.manual_ack, heartbeats=self.heartbeats)
+        flags(unknown_events=self.unknown_events, reports=self.reports)
         if self.manual_ack and self.checkpoint is False:
             raise InvalidArgumentError("manual_ack=True needs checkpoint=, to store acknowledgments")
 

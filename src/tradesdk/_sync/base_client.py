@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from .._http import settings
+from .._http.arguments import flags, wrong_setting
 from .._http.retry import RetryPolicy
 from .._http.settings import ApiKey, Timeout
 from .._http.tls import check_tls_variables
@@ -107,6 +108,7 @@ def open_session(
     api: str = "account",
     why_https: str = settings.KEY_IN_THE_OPEN,
 ) -> Session:
+    flags(wrong_setting, throttle=throttle, allow_insecure=allow_insecure)
     settings.http_client(http_client, "Client")
     of_client = "" if http_client is None else str(http_client.base_url)
     url = settings.base_url(base_url, allow_insecure=allow_insecure, of_client=of_client, why_https=why_https)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _market as market
 from .._http import settings
+from .._http.arguments import flags, wrong_setting
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
 from .._market import MarketRequest, TokenQuery
@@ -138,6 +139,7 @@ class MarketClient(BaseClient):
     ) -> None:
         settings.instance("budget", budget, Budget, 'a Budget, such as Budget(per_day="5.00")')
         settings.instance("ledger", ledger, Ledger, "a Ledger")
+        flags(wrong_setting, send_api_key=send_api_key, check_tokens=check_tokens)
         if api_key is not None and not send_api_key:
             raise ConfigError(
                 "api_key= has no effect without send_api_key=True: market data is paid for, without a key"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .._http.arguments import optional_identifier, required_text, seconds, whole
+from .._http.arguments import flags, optional_identifier, required_text, seconds, whole
 from .._values.payment import Payment, PaymentStage, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
@@ -128,10 +128,8 @@ class Payments:
             raise
 
     def _reconcile(self, delivered: _Results) -> Reconciliation:
-        authorizer = self._flow.authorizer
         failed: _Failures = []
-        if not authorizer.time.is_known:
-            self._flow.sync_clock()
+        self._flow.sync_clock()
         for payment in self._all(PaymentStage.SENT):
             if payment.in_doubt and not payment.is_expired(self._now(payment)):
                 try:
@@ -180,13 +178,13 @@ class Payments:
         Raises:
             PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it may still be taken.
         """
-        authorizer = self._flow.authorizer
-        if not authorizer.time.is_known:
-            self._flow.sync_clock()
-        payment = self.get(payment_id)
+        flags(paid=paid)
+        authorizer, payment = self._flow.authorizer, self.get(payment_id)
         is_ours = payment.origin == origin_of(self._flow.session.base_url)  # of other services, the time is not known
-        if is_ours and payment.stage is PaymentStage.SENT and not authorizer.is_surely_expired(payment):
-            raise not_expired(payment)  # by the local clock it may look expired
+        if is_ours and payment.stage is PaymentStage.SENT:
+            self._flow.sync_clock()
+            if not authorizer.is_surely_expired(payment):
+                raise not_expired(payment)  # by the local clock it may look expired
         mark = Mark(paid=paid, now=authorizer.clock.now())
         return (in_thread(lambda: authorizer.store.update(payment_id, mark))).payment
 
@@ -198,6 +196,7 @@ class Payments:
         Raises:
             InvalidArgumentError: `older_than` is not seconds, 0 or more.
         """
+        flags(paid=paid)
         older_than = seconds("older_than", older_than)
         marked: _Payments = []
         for payment in self._all(PaymentStage.SENT):

@@ -28,6 +28,8 @@ _TOKENS_VALID = 3600.0
 _TOKENS_RETRY = 60.0
 """Seconds before it is read again after a failure, or for a symbol that is not in it."""
 _TOKENS_WAIT = 10.0
+_TIME_RETRY = 60.0
+"""Seconds before the service is asked for its time again after it did not tell it."""
 
 
 class Seller:
@@ -44,6 +46,7 @@ class Seller:
         self.session = session
         self.paid = paid
         self.authorizer = authorizer
+        self._time_asked_at = -math.inf
         self.locks = KeyedLock()
         self.check = TokenCheck() if check_tokens else None
 
@@ -54,7 +57,10 @@ class Seller:
         return clone
 
     def sync_clock(self) -> None:
-        """Learn the service's time from a free request. If that fails, the local clock is used."""
+        """Learn the service's time, if it is not known, from a free request. If that fails, the local clock is used."""
+        clock = self.session.clock
+        if self.authorizer.time.is_known or clock.monotonic() - self._time_asked_at < _TIME_RETRY:
+            return
         free = supported_tokens(limit=1).request
         try:
             response = self.session.exchange(free, self.deadline())
@@ -63,6 +69,7 @@ class Seller:
             event("service_time_unknown", text, error, level=logging.DEBUG)
         else:
             self.authorizer.observe(response.headers)
+        self._time_asked_at = clock.monotonic()
 
     def deadline(self) -> float:
         """The monotonic time at which a call that begins now has to end."""

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -20,6 +21,7 @@ Not a float, which cannot represent 0.1 exactly, and not an int, as those are mi
 """
 
 _AMOUNT = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?")
+_ABOVE = 10**18  # micro-dollars
 
 LIMITS = ("per_call", "per_hour", "per_day", "total")
 SUMS = ("last_hour", "today", "total", "held_last_hour", "held_today", "held")
@@ -103,11 +105,20 @@ class Budget:
 
     @classmethod
     def from_json(cls, text: str | None) -> Budget:
-        """The budget that `to_json` wrote; without a text, one without limits."""
+        """The budget that `to_json` wrote; without a text, one without limits.
+
+        Raises:
+            InvalidArgumentError: it is another text.
+        """
         if text is None:
             return cls()
-        found = json.loads(text)
-        return cls.from_micro(found, is_unlimited=found["unlimited"])
+        with suppress(ValueError, TypeError, KeyError, RecursionError):
+            found = json.loads(text)
+            limits = [found[name] for name in LIMITS]
+            are_limits = all(limit is None or (type(limit) is int and 0 <= limit < _ABOVE) for limit in limits)
+            if are_limits and isinstance(found["unlimited"], bool):
+                return cls.from_micro(found, is_unlimited=found["unlimited"])
+        raise InvalidArgumentError("the text is not one of Budget.to_json")
 
     @property
     def is_set(self) -> bool:

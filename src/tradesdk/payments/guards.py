@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from .._http.arguments import is_whole, wrong_setting
 from .._http.service_time import MAX_DIFFERENCE
-from .._http.settings import is_loopback
+from .._http.settings import canonical_host, is_loopback
 from .._values.details import PaymentDetails, PriceDetails, RecipientDetails
 from .._values.hints import HINTS
 from .._values.money import shown_usd, usd
@@ -184,10 +184,8 @@ def _refused_resource(offer: Offer, requirement: Requirement, url: str) -> _Refu
         named = resource.get("url") if isinstance(resource, dict) else resource
         if not isinstance(named, str) or (place := _place(named)) is None:
             continue
-        if place[0] is None or not (place[0] == requested or _is_private(place[0])):
-            message = (
-                f"the offer is for {printable(named, 200)}, and the request was to {printable(requested or '', 200)}"
-            )
+        if not place[0] or not (place[0] == requested or _is_private(place[0])):
+            message = f"the offer is for {printable(named, 200)}, and the request was to {printable(requested, 200)}"
             return _Refusal(6, "foreign_resource", message, hint)
         places[place] = named
     if len(places) > 1:
@@ -198,14 +196,14 @@ def _refused_resource(offer: Offer, requirement: Requirement, url: str) -> _Refu
 
 
 @lru_cache(maxsize=8)  # a service names the same places in every offer
-def _place(url: str) -> tuple[str | None, str] | None:
-    """Host and path of a URL; None if it is none."""
+def _place(url: str) -> tuple[str, str] | None:
+    """Host and path of a URL, the host empty if it is invalid; None if it is no URL."""
     try:
         parts = urlsplit(url)
         is_url = bool(parts.netloc) or parts.scheme in ("http", "https")
-        return (parts.hostname, parts.path.rstrip("/")) if is_url else None
+        return (canonical_host(parts), parts.path.rstrip("/")) if is_url else None
     except ValueError:
-        return None, ""
+        return "", ""
 
 
 def _is_private(host: str) -> bool:

@@ -8,7 +8,6 @@ import json
 import os
 import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from .._http.arguments import comparable, required_text
 from .._values.payment import Payment
@@ -55,7 +54,7 @@ class PurchaseIntent:
 
     def is_for(self, payment: Payment) -> bool:
         """Whether a payment asks the same service for the same data, in any order of the fields in the body."""
-        same = payment.method == self.method and _place(payment.url) == _place(self.url)
+        same = payment.method == self.method and payment.url == self.url
         return same and (payment.body == self.body or _canonical(payment.body) == _canonical(self.body))
 
 
@@ -126,12 +125,6 @@ def purchase_secret(signer: object) -> PurchaseSecret:
         hint=f"set {SECRET_VARIABLE} to 64 random hexadecimal digits (openssl rand -hex 32), the same on every machine "
         "that pays with this wallet",
     )
-
-
-def _place(url: str) -> tuple[str, str | None, int | None, str]:
-    """A URL in the same form for all ways to write it."""
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme), parts.path
 
 
 def _canonical(body: bytes) -> str:

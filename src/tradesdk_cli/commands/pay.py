@@ -197,17 +197,21 @@ def _set_budget(run: Session, changes: dict[str, str], *, yes: bool, dry_run: bo
         name: None if text == "none" else amount_of(f"--{name.replace('_', '-')}", text)
         for name, text in changes.items()
     }
-    kept = Budget.from_json(run.ledger.setting("budget"))
     given = Budget(**limits)
-    wanted = Budget.from_micro({name: getattr(given if name in limits else kept, name) for name in LIMITS})
-    body = {f"{name}_usd": limits_of(wanted)[f"{name}_usd"] for name in limits}
+
+    def changed(kept: Budget) -> Budget:
+        merged = {name: getattr(given if name in limits else kept, name) for name in LIMITS}
+        return Budget.from_micro(merged, is_unlimited=kept.is_unlimited)
+
+    kept = Budget.from_json(run.ledger.setting("budget"))
+    body = {f"{name}_usd": limits_of(given)[f"{name}_usd"] for name in limits}
     change = Change("change the budget", LEDGER, "budget", body, limits_of(kept), needs_yes=False)
     if not change.differences() and not dry_run:
         run.out.note("the budget already has these values: nothing to change")
         return True
     if not approve(run, change, yes=yes, dry_run=dry_run):
         return False
-    run.ledger.set_setting("budget", lambda before: wanted.to_json())
+    run.ledger.set_setting("budget", lambda now: changed(Budget.from_json(now)).to_json())
     return True
 
 

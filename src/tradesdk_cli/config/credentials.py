@@ -207,7 +207,14 @@ def key_from_stdin() -> str:
 
 
 def origin_of(address: str) -> tuple[str, int | None] | str:
-    """Host and port; an address that cannot be read is itself."""
+    """Host and port, however they are written; an address that cannot be read is itself."""
+    from tradesdk import ConfigError, TradeClient
+
+    with (
+        contextlib.suppress(ConfigError),  # whoever connects says what is wrong with it
+        TradeClient(base_url=address, api_key="none-yet", allow_insecure=True) as client,
+    ):
+        address = client.base_url
     try:
         parts = urlsplit(address.strip())
         port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)

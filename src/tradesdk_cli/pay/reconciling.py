@@ -13,7 +13,7 @@ from tradesdk_cli.ledger import until_printed
 from tradesdk_cli.output.columns import PAYMENTS, RECONCILED
 from tradesdk_cli.pay.buy import kept, records, say_under_way, show, waited_for
 from tradesdk_cli.pay.records import brief, surely_over
-from tradesdk_cli.pay.recover import client_for, found_in, verb_of
+from tradesdk_cli.pay.recover import ALL, client_for, found_in, verb_of
 from tradesdk_cli.text import dollars, usd
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tradesdk_cli.session import Session
 
 _ABOUT = ("status", "amount_usd", "endpoint", "created_at", "reason", "transaction")
-_MOST = 1000
 
 
 def mark(
@@ -42,7 +41,7 @@ def mark(
         if approve(run, change, yes=yes, dry_run=dry_run):
             run.out.one(brief(client_for(run, payment).payments.mark(payment.id, paid=paid), run.now()))
         return
-    sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True, limit=_MOST)
+    sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True, limit=ALL)
     found = [one for one in sent if one.is_expired(now) and one.counts_until + (older_than or 0) <= now]
     what = f"mark {len(found)} payments of {dollars(usd(sum(one.counted for one in found)))} as {said}"
     about = {"payments": [one.id for one in found]}
@@ -61,13 +60,14 @@ def mark(
             except PaymentRefusedError:  # another process was faster
                 continue
         run.out.many(PAYMENTS, [[brief(payment, now) for payment in marked]], empty="nothing was marked")
+        run.out.note(f"{len(marked)} of {len(found)} payments were marked as {said}")
 
 
 def show_unfinished(run: Session) -> None:
     """Lists what there is to resolve, by the ledger alone."""
     now, sent, answered = run.now(), PaymentStage.SENT, PaymentStage.ANSWERED
-    found = run.ledger.history(stages=[sent, answered], unproven=True, limit=_MOST)
-    found += filter(lambda one: one.needs_proof, run.ledger.history(stages=[PaymentStage.TAKEN], limit=_MOST))
+    found = run.ledger.history(stages=[sent, answered], unproven=True, limit=ALL)
+    found += filter(lambda one: one.needs_proof, run.ledger.history(stages=[PaymentStage.TAKEN], limit=ALL))
     run.out.many(PAYMENTS, [[brief(payment, now) for payment in found]], empty="all payments ended well")
     run.out.note("nothing was sent and nothing changed (--dry-run)")
 
@@ -75,7 +75,7 @@ def show_unfinished(run: Session) -> None:
 def reconcile(run: Session, *, send_api_key: bool) -> None:
     """Resends what is in doubt, asks the chain, prints what came of it, and says what is left to a person."""
     client, now = client_for(run, None, send_api_key=send_api_key), run.now()
-    sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True, limit=_MOST)
+    sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True, limit=ALL)
     waits = any(payment.in_doubt and payment.is_live(now) for payment in sent)
     with (
         until_printed(run.ledger) as printed,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tradesdk import MarketClient, Payment
     from tradesdk_cli.session import Session
 
-_ALL = 10**9
+ALL = 10**9
 _VERBS = {f"/v1/{endpoint}": verb for verb, endpoint in ENDPOINTS.items()}
 
 
@@ -36,7 +36,7 @@ def found_in(run: Session, payment_id: str) -> Payment:
 
     payment = run.ledger.get(payment_id)
     if payment is None:
-        payment = the_one(run, PAYMENTS, payment_id, run.ledger.history(limit=_ALL))
+        payment = the_one(run, PAYMENTS, payment_id, run.ledger.history(limit=ALL))
     if payment is None:
         from tradesdk_cli.redact import safe
 

@@ -6,13 +6,15 @@ Parameters are `?`, booleans are 0 and 1. The column types are SQLite's; `postgr
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cache
 from operator import attrgetter
+from types import NoneType
 from typing import Any
 
-from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode, Receipt, SignedHeader
+from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode, Receipt, SignedHeader, origin_of
 
 _COUNTS = "counted > 0 AND (paid IS NULL OR paid = 1)"
 # Not `stage = …`: an index on stages would be taken then, and not the one that is made for the question.
@@ -82,8 +84,17 @@ TABLES = (
 )
 
 COLUMNS = tuple(field.name for field in fields(Payment))
-_ROW = ", ".join((*COLUMNS, "owner", "until", "revision"))
+_NAMES = (*COLUMNS, "owner", "until", "revision")
+_ROW = ", ".join(_NAMES)
 _values = attrgetter(*COLUMNS)
+_KINDS: dict[str, type[Any]] = {"TEXT": str, "INTEGER": int, "REAL": float, "BLOB": bytes}
+_CELLS = {
+    name: (_KINDS[kind], not needed)
+    for name, kind, needed in re.findall(r"^ {8}(\w+) ([A-Z]+)( NOT NULL)?", TABLES[0], re.MULTILINE)
+}
+_MOMENTS = ("valid_before", "counts_until", "reserved_until", "created", "updated", "until")
+END = 60_000_000_000
+"""Unix seconds in the year 3871; as many before 1970, it is the year 68. Dates have years from 1 to 9999."""
 
 # S608: here and below only constants are put in
 ADD = f"INSERT INTO payments ({_ROW}) VALUES ({', '.join('?' * (len(COLUMNS) + 2))}, 0)"  # noqa: S608
@@ -183,16 +194,44 @@ def changed(before: Payment, after: Payment) -> dict[str, object]:
 
 
 def to_payment(row: Sequence[Any]) -> Payment:
-    """The payment of a row.
+    """The payment of a row with its claim.
 
     Raises:
         ValueError: no release writes such a row.
     """
-    values = dict(zip(COLUMNS, row, strict=True))
+    values = dict(zip(_NAMES, map(checked, _NAMES, row), strict=True))
+    for name in _NAMES[len(COLUMNS) :]:
+        del values[name]
+    origin_of(values["url"])
     for name, (_, load) in _CONVERTED.items():
         if values[name] is not None:
             values[name] = load(values[name])
     return Payment(**values)
+
+
+def checked(name: str, value: Any) -> Any:
+    """A value of a column: SQLite stores any in any.
+
+    Raises:
+        ValueError: no release writes such a value in the column.
+    """
+    kind, is_optional = _CELLS[name]
+    fits = type(value) is kind and (name not in _MOMENTS or abs(value) < END)
+    if not (fits or (value is None and is_optional)):
+        raise ValueError(f"a wrong value in {name}")
+    return value
+
+
+def _flag(value: int) -> bool:
+    if value not in (0, 1):
+        raise ValueError("neither yes nor no")
+    return bool(value)
+
+
+def _header(text: str) -> SignedHeader:
+    if not text.isascii():
+        raise ValueError("not a header")
+    return SignedHeader(text)
 
 
 def _stored(name: str, value: Any) -> object:
@@ -215,20 +254,33 @@ def receipt_of(text: str) -> Receipt:
         ValueError: no release writes such a text.
     """
     values = json.loads(text)
-    if not isinstance(values, dict) or values.keys() != Receipt.__dataclass_fields__.keys():
+    if not isinstance(values, dict) or values.keys() != _RECEIPT.keys():
+        raise ValueError("not a receipt")
+    if not all(type(values[name]) in kinds for name, kinds in _RECEIPT.items()):
         raise ValueError("not a receipt")
     return Receipt(**values)
+
+
+_RECEIPT = {
+    "success": (bool,),
+    "transaction": (str,),
+    "network": (str,),
+    "payer": (str, NoneType),
+    "error_reason": (str, NoneType),
+    "amount": (int, NoneType),
+    "raw": (dict,),
+}
 
 
 _CONVERTED: dict[str, tuple[Callable[[Any], object], Callable[[Any], object]]] = {
     "stage": (str, PaymentStage),
     "proof": (str, PaymentProof),
     "code": (str, ReasonCode),
-    "paid": (int, bool),
-    "refused": (int, bool),
-    "identified": (int, bool),
-    "waits": (int, bool),
-    "header": (SignedHeader, SignedHeader),  # hidden in tracebacks, too
+    "paid": (int, _flag),
+    "refused": (int, _flag),
+    "identified": (int, _flag),
+    "waits": (int, _flag),
+    "header": (SignedHeader, _header),  # hidden in tracebacks, too
     "receipt": (receipt_text, receipt_of),
 }
 """Columns that are not stored as they are: how they are stored, and how they are loaded."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from ..budget import Budget
+
 BUDGET = "budget"
 """`Budget.to_json`."""
+_RECIPIENTS = "recipients of "
 
 
 def recipients_of(origin: str) -> str:
     """The name of the known recipients of an origin: `addresses`."""
-    return f"recipients of {origin}"
+    return f"{_RECIPIENTS}{origin}"
 
 
 def secret_of(payer: str) -> str:
@@ -20,8 +23,33 @@ def secret_of(payer: str) -> str:
 
 
 def addresses(text: str | None) -> list[str]:
-    """The known recipients of an origin, oldest first."""
-    return [] if text is None else list(map(str, json.loads(text)))
+    """The known recipients of an origin, oldest first.
+
+    Raises:
+        ValueError: no release writes such a text.
+    """
+    known = [] if text is None else json.loads(text)
+    if not isinstance(known, list) or not all(isinstance(one, str) for one in known):
+        raise ValueError("not a list of recipients")
+    return known
+
+
+def by_name(rows: Sequence[Sequence[object]]) -> dict[str, str]:
+    """Settings by name.
+
+    Raises:
+        ValueError: no release writes such a setting.
+    """
+    found: dict[str, str] = {}
+    for name, text in rows:
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise ValueError("a setting is not text")
+        if name == BUDGET:
+            Budget.from_json(text)
+        elif name.startswith(_RECIPIENTS):
+            addresses(text)
+        found[name] = text
+    return found
 
 
 def addresses_text(known: Sequence[str]) -> str:

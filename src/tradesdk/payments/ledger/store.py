@@ -6,13 +6,14 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from secrets import randbits
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..._fleet.server import SCHEMA, Row, server
-from ..._http.arguments import file_path, seconds
+from ..._http.arguments import file_path, flags, seconds
 from ..._values.frames import hides_locals
 from ..._values.payment import Payment, PaymentStage, possible_ends
 from ...errors import InvalidArgumentError, PaymentError, PaymentRefusedError
@@ -23,11 +24,13 @@ from .changes import LedgerChange, LedgerRow
 from .engine import DamagedRowError, Engine, StaleRowError, Transaction
 from .opening import default_path
 from .rules import Reservation
-from .settings import BUDGET, addresses, recipients_of
+from .settings import BUDGET, addresses, by_name, recipients_of
 from .sqlite import SqliteEngine
 
 if TYPE_CHECKING:
     from typing import Self
+
+T = TypeVar("T")
 
 _NEWEST = 2**63 - 1
 _MOST_KNOWN = 1000  # payments under way
@@ -72,6 +75,7 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str] | None = None, *, sync: bool = True, timeout: float = 10.0) -> None:
         if path in ("", ":memory:"):
             raise InvalidArgumentError("path must name a file; for a ledger without one use Ledger.memory()")
+        flags(sync=sync)
         timeout = seconds("timeout", timeout, most=3600)
         self.path: Path | None = file_path("path", default_path() if path is None else path)
         """The file; None for a ledger without one."""
@@ -158,6 +162,7 @@ class Ledger:
         Raises:
             InvalidArgumentError: the limit is below 1, or there is no payment with the id `before`.
         """
+        flags(unproven=unproven)
         if limit < 1:
             raise InvalidArgumentError("limit must be 1 or more")
 
@@ -295,9 +300,10 @@ class Ledger:
 
         def step(db: Transaction) -> LedgerRow:
             rows, settings = db.read((sql.BY_ID, (payment_id,)), (sql.SETTINGS, ()))
-            before = row = self._row(rows[0], dict(settings)) if rows else None
+            named = _settings(settings)
+            before = row = self._row(rows[0], named) if rows else None
             if known is not None and (row is None or row.payment.signatures < known.payment.signatures):
-                row = replace(known, settings=dict(settings), revision=0)  # the database was set back since
+                row = replace(known, settings=named, revision=0)  # the database was set back since
             if row is None:
                 raise errors.gone(payment_id)
             if row != written:  # else the answer was lost that it is written
@@ -384,6 +390,7 @@ class Ledger:
 
         self._engine.run(read)
         self.history(limit=_NEWEST)
+        self.spending(Budget.unlimited(), now=sql.END)
 
     def close(self) -> None:
         """Close the file or connection. The next use opens it again. A ledger in memory keeps its content."""
@@ -407,8 +414,9 @@ class _Accounts:
     def read(self, rows: Sequence[list[Row]]) -> Self:
         """Take the rows of the statements."""
         settings, (sums,), reserved = rows
-        hour, held_in_hour, day, held_in_day, total, held, collected = sums
-        self.settings: dict[str, str] = dict(settings)
+        hour, held_in_hour, day, held_in_day, total, held = _whole(sums[:-1])
+        collected = sums[-1] if sums[-1] is None else _read(partial(sql.checked, "updated"), sums[-1])
+        self.settings = _settings(settings)
         limits = self._budget.strictest(Budget.from_json(self.settings.get(BUDGET)))
         if self._max_price is not None:
             limits = limits.strictest(Budget.from_micro({"per_call": self._max_price}))
@@ -416,12 +424,12 @@ class _Accounts:
         self.has_void = len(self.reserved) < len(reserved)
         self.has_old = collected is not None and collected < self._now - rules.KEPT
         signed = Spending(
-            last_hour=int(hour),
-            today=int(day),
-            total=int(total),
-            held=int(held),
-            held_last_hour=int(held_in_hour),
-            held_today=int(held_in_day),
+            last_hour=hour,
+            today=day,
+            total=total,
+            held=held,
+            held_last_hour=held_in_hour,
+            held_today=held_in_day,
             budget=limits,
         )
         self.spending = rules.with_reservations(signed, self.reserved, self._now)
@@ -453,6 +461,7 @@ class _Accounts:
         skipped = {one.id for one in self.reserved} | ({without.id} if without is not None else set())
         for payment_id, until, amount in rows:
             if payment_id not in skipped:
+                _read(partial(sql.checked, "counts_until"), until)
                 yield rules.Counted(until, amount)
         for one in self.reserved:
             if without is None or one.id != without.id:
@@ -472,8 +481,8 @@ def _holding(rows: Sequence[Row], now: float) -> list[Payment]:
 
 def _of_run(by_run: Sequence[Row], reserved: Sequence[Payment], run: str, now: float, *, without: str = "") -> Spending:
     """What the payments that ever belonged to a batch run count, without one: `total` and `held`."""
-    ((total, held),) = by_run
-    spending = replace(rules.reserved(0), total=int(total), held=int(held))
+    total, held = _whole(by_run[0])
+    spending = replace(rules.reserved(0), total=total, held=held)
     return rules.with_reservations(spending, (one for one in reserved if one.run == run and one.id != without), now)
 
 
@@ -486,8 +495,11 @@ def _counted_on(row: LedgerRow | None) -> dict[int, tuple[int, int]]:
 
 def _setting(db: Transaction, name: str) -> str | None:
     (rows,) = db.read((sql.SETTINGS, ()))
-    settings: dict[str, str] = dict(rows)
-    return settings.get(name)
+    return _settings(rows).get(name)
+
+
+def _settings(rows: Sequence[Row]) -> dict[str, str]:
+    return _read(by_name, rows)
 
 
 def _first(found: Sequence[Sequence[Row]]) -> Payment | None:
@@ -497,8 +509,20 @@ def _first(found: Sequence[Sequence[Row]]) -> Payment | None:
 
 
 def _payment(row: Row) -> Payment:
+    return _read(sql.to_payment, row)
+
+
+def _read(load: Callable[[Any], T], stored: Any) -> T:
+    """What was read from the database; what no release writes is damage."""
     try:
-        return sql.to_payment(row[: len(sql.COLUMNS)])
-    except (ValueError, TypeError) as error:
+        return load(stored)
+    except (ValueError, RecursionError) as error:
         problem = str(error)
-    raise DamagedRowError(problem)
+    raise DamagedRowError(problem)  # outside of the handler: its frames have what is stored
+
+
+def _whole(sums: Sequence[Any]) -> list[int]:
+    """Sums as integers; SQLite adds up whatever is in a column, to a float if not all of it is integers."""
+    if any(isinstance(one, float) for one in sums):
+        raise DamagedRowError("a sum is not a whole number")
+    return list(map(int, sums))
