@@ -1,11 +1,14 @@
 """Payments that the ledger's benchmarks write."""
 
 import itertools
+from collections import Counter
+from dataclasses import replace
 
 from tradesdk._values.payment import Payment, PaymentStage, Receipt, SignedHeader
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger.changes import Record, Submit
-from tradesdk.payments.ledger.rules import Reservation
+from tradesdk.payments.ledger.rules import UNITS, place
+from tradesdk.payments.ledger.schema import to_row
 from tradesdk.payments.ledger.store import Ledger
 from tradesdk.payments.state_machine import DELIVERED, Report
 
@@ -42,10 +45,19 @@ def payment(created: float = NOW) -> Payment:
 
 
 def written(ledger: Ledger) -> None:
-    """One payment, from its reservation to its end."""
-    wanted = Reservation(payment=payment(), budget=BUDGET, owner="me", until=NOW + 60, over=NOW, now=NOW)
-    one, _ = ledger.reserve(wanted)
-    ledger.update(one.id, Submit(terms=one, header=HEADER, owner="me", now=NOW))
+    """One payment, from its signature to its end."""
+    one = replace(payment(), header=HEADER)
+    row = ledger.submit(Submit(payment=one, earlier=None, budget=BUDGET, owner="me", until=NOW + 60, over=NOW, now=NOW))
     report = Report(DELIVERED, "delivered", receipt=RECEIPT)
-    done = ledger.update(one.id, Record(report=report, signatures=1, owner="me", now=NOW)).payment
+    done = ledger.update(one.id, Record(report=report, signatures=1, owner="me", now=NOW), row).payment
     assert done.stage is PaymentStage.ANSWERED
+
+
+def past(size: int, apart: float) -> tuple[list[list[object]], list[tuple[str, int, int, int]]]:
+    """So many that were delivered, the newest a moment ago: rows for `ADD`, and for `COUNT` what they count."""
+    paid = [
+        replace(payment(NOW - apart * (size - number)), stage=PaymentStage.ANSWERED, paid=True, counted=60_000)
+        for number in range(size)
+    ]
+    sums = Counter(at for one in paid for at in zip(UNITS, place(one.counts_until), strict=True))
+    return [[*to_row(one), None, 0.0] for one in paid], [(*at, 60_000 * times, 0) for at, times in sums.items()]

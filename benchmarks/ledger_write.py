@@ -1,23 +1,19 @@
-"""What a payment costs in the ledger: reserved, submitted, settled, each step synced; and whether that grows.
+"""What a payment costs in the ledger: submitted, settled, each step synced; and whether that grows.
 
-The peer is sqlite3 itself, with one insert and two updates of a row of the same size, each committed in the same mode.
+The peer is sqlite3 itself, with one insert and one update of a row of the same size, each committed in the same mode.
 """
 
 import sqlite3
 import tempfile
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
 
 from _measure import Bar, Figures, finish, in_process, measure, report
-from _payments import BUDGET, HEADER, NOW, numbers, payment, written
+from _payments import BUDGET, HEADER, NOW, numbers, past, payment, written
 
-from tradesdk._values.payment import Payment, PaymentStage
 from tradesdk.payments.ledger import schema
-from tradesdk.payments.ledger.rules import last_day
 from tradesdk.payments.ledger.schema import to_row
 from tradesdk.payments.ledger.store import Ledger
 
@@ -29,7 +25,7 @@ APART = 20
 
 
 def bare(path: Path, synchronous: str) -> Callable[[], None]:
-    """The same three commits without anything around them."""
+    """The same two commits without anything around them."""
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute(f"PRAGMA synchronous = {synchronous}")
@@ -39,15 +35,10 @@ def bare(path: Path, synchronous: str) -> Callable[[], None]:
 
     def write() -> None:
         name = f"pay_{next(numbers):024x}"
-        database.execute("INSERT INTO payments VALUES (?, 'reserved', ?, NULL)", (name, row))
-        database.execute("UPDATE payments SET state = 'presented', header = ? WHERE id = ?", (HEADER, name))
-        database.execute("UPDATE payments SET state = 'delivered', header = NULL WHERE id = ?", (name,))
+        database.execute("INSERT INTO payments VALUES (?, 'sent', ?, ?)", (name, row, HEADER))
+        database.execute("UPDATE payments SET state = 'answered', header = NULL WHERE id = ?", (name,))
 
     return write
-
-
-def delivered(created: float) -> Payment:
-    return replace(payment(created), stage=PaymentStage.ANSWERED, paid=True, counted=60_000)
 
 
 def grown(path: Path, size: int) -> Ledger:
@@ -55,12 +46,10 @@ def grown(path: Path, size: int) -> Ledger:
     ledger = Ledger(path, sync=False)
     written(ledger)
     ledger.close()
-    created = [NOW - APART * (size - number) for number in range(size)]
+    rows, sums = past(size, APART)
     with sqlite3.connect(path) as database:
-        rows = [[*to_row(delivered(at)), None, 0.0] for at in created]
         database.executemany(schema.ADD, rows)
-        days = Counter(last_day(int(at) + 60) for at in created)
-        database.executemany(schema.COUNT, [(day, 60_000 * payments, 0, 0) for day, payments in days.items()])
+        database.executemany(schema.COUNT, sums)
     database.close()
     assert ledger.spending(BUDGET, now=NOW).total == 60_000 * (size + 1)
     return ledger
@@ -87,7 +76,7 @@ with tempfile.TemporaryDirectory() as folder:
     figures = measure({name: in_process(call, times=TIMES) for name, call in calls.items()}, rounds=ROUNDS)
     print(f"SQLite {sqlite3.sqlite_version}; {TIMES} payments a round")
     bars = [Bar(LOOSE, BARE_LOOSE, 12)]
-    held = report("A payment in the ledger: three steps", figures, bars, unit="µs", peers=[])
+    held = report("A payment in the ledger: two steps", figures, bars, unit="µs", peers=[])
     told_by_the_wall(figures, SYNCED, BARE_SYNCED)
 
     ledgers = {f"{size:,} payments": grown(place / f"{size}.sqlite3", size) for size in SIZES}

@@ -18,27 +18,33 @@ from typing import Any, NamedTuple
 
 from tradesdk import (
     Budget,
-    Collect,
     Failure,
     FailureCause,
-    LedgerChange,
-    LedgerRow,
     Payment,
     PaymentError,
     PaymentProof,
     PaymentStage,
     ReasonCode,
     Receipt,
-    ReleaseClaim,
-    Reopen,
     RetryPolicy,
     SignedHeader,
-    Spending,
 )
 from tradesdk.payments.ledger import rules
-from tradesdk.payments.ledger.changes import Claim, Mark, Record, Resubmit, Submit
+from tradesdk.payments.ledger.changes import (
+    Claim,
+    Collect,
+    LedgerChange,
+    LedgerRow,
+    Mark,
+    Record,
+    ReleaseClaim,
+    Reopen,
+    Resubmit,
+    Submit,
+    with_terms,
+)
 from tradesdk.payments.ledger.claims import LONGEST_CLAIM
-from tradesdk.payments.ledger.rules import NextStep, Reservation
+from tradesdk.payments.ledger.rules import NextStep, Sum, Sums
 from tradesdk.payments.state_machine import (
     BARE,
     DELIVERED,
@@ -56,7 +62,7 @@ from tradesdk.payments.state_machine import (
 
 from .unit._ledger import ADDRESS, NOW, draft
 
-RESERVED, SENT, ANSWERED, TAKEN = PaymentStage
+SENT, ANSWERED, TAKEN = PaymentStage
 START = int(NOW)
 VALID = 60
 """Seconds for which a signature is valid."""
@@ -100,12 +106,20 @@ def entry(payment: Payment) -> Entry:
         "refused": payment.refused and stage is SENT,
         "proof": PaymentProof.PERSON if payment.paid is False or closed else PaymentProof.NONE,
         "receipt": PAID if payment.receipt is not None and payment.receipt.success else None,
-        "submissions": min(payment.submissions, 2 if stage is SENT else 1),
+        "submissions": min(payment.submissions, 1 if stage is ANSWERED else 6),
         "signatures": 0 if closed else payment.signatures,
         "settle_failed": 0 if closed else _failed(payment),
         "valid_before": payment.counts_until if closed else payment.valid_before,
     }
+    if payment.is_unsent and payment.signatures:
+        values |= {"amount": 0, "valid_before": 0, "counts_until": 0}
     return _ENTRIES.setdefault(tuple(values.values()), Entry(**values))
+
+
+@functools.cache
+def plain(entry: Entry) -> Payment:
+    """The same for the SDK, which compares what payments say."""
+    return Payment(**{name: getattr(entry, name) for name in _NAMES})
 
 
 def is_closed(payment: Payment) -> bool:
@@ -127,7 +141,14 @@ class Row(NamedTuple):
 
     @property
     def whole(self) -> LedgerRow:
-        return LedgerRow(self.payment, self.owner, self.until)
+        return LedgerRow(plain(self.payment), self.owner, self.until)
+
+
+@functools.cache
+def row_with(payment: Entry, owner: str | None = None, until: float = 0.0) -> Row:
+    """How often it was resent matters only to the call that has claimed it."""
+    one = payment if owner or payment.submissions < 2 else entry(replace(payment, submissions=1))
+    return Row(one, owner, until)
 
 
 Book = tuple[Row, ...]
@@ -159,14 +180,18 @@ def _put(book: Book, row: Row, **changes: Any) -> Book:
     return tuple(row._replace(**changes) if one is row else one for one in book)
 
 
-def spending(book: Book, budget: Budget, now: float) -> Spending:
-    """What counts."""
-    total = replace(rules.reserved(0), budget=budget)
+def sums_of(book: Book, now: float) -> Sums:
+    """What counts, as the ledger keeps it."""
+    minute, day = rules.begin(now)
+    sums: tuple[dict[int, Sum], ...] = ({}, {}, {})
     for row in book:
-        one = row.payment
-        is_reserved = one.is_reserved(now)
-        total = total.plus(rules.reserved(one.reserved) if is_reserved else rules.counted(one, now))
-    return total
+        if row.payment.counted:
+            counts, held = rules.signed(row.payment)
+            for found, at, least in zip(sums, rules.place(row.payment.counts_until), (minute, day, 0), strict=True):
+                if at >= least:
+                    had, had_held = found.get(at, (0, 0))
+                    found[at] = had + counts, had_held + held
+    return Sums(now, *sums)
 
 
 @_step
@@ -174,38 +199,25 @@ def find(book: Book, call: str, now: float) -> Result:
     after, until = rules.reply_times(now)
     for row in reversed(book):
         one = row.payment
-        was_signed = one.stage is not RESERVED or one.signatures > 0
-        named = one.purchase is not None and was_signed
-        is_open = was_signed and not is_closed(one)
         waits = one.waits and one.reply is not None and after < one.updated <= until
-        if one.fingerprint == call and (is_open or named or waits or one.is_reserved(now)):
+        if one.fingerprint == call and (one.purchase is not None or not is_closed(one) or waits):
             return book, one
     return book, None
 
 
-@_step
-def reserve(book: Book, draft: Entry, budget: Budget, owner: str, now: float) -> Result:
-    wanted = reservation(draft, budget, owner, now)
-    for one in book:
-        if one.payment.reserved and not one.payment.is_reserved(now):
-            book = _put(book, one, payment=entry(replace(one.payment, reserved=0, reserved_until=0)))
-    _, earlier = find(book, draft.fingerprint, now)
-    row = None if earlier is None else row_of(book, earlier.id)
-    if row is not None and not (rules.is_signable(row.payment, wanted.over) and row.whole.is_free_for(owner, now)):
-        return book, None
-    made, before = entry(wanted.of(earlier)), spending(book, budget, now)
-    if earlier is not None:
-        before = rules.spending_before(made, draft.amount, earlier, before, now)
-    if rules.budget_refusal(draft.amount, before, now=now, counted=()) is not None:
-        return book, None
-    if row is None:
-        return (*book, Row(made, owner, wanted.until)), made
-    return _put(book, row, payment=made, owner=owner, until=wanted.until), made
+def is_plainly_refused(book: Book, amount: int, earlier: Entry | None, budget: Budget, now: float) -> bool:
+    """Whether the budget refuses it before it is signed."""
+    counts, sums = rules.to_count(earlier, amount), sums_of(book, now).without(earlier)
+    return rules.budget_refusal(amount, counts, sums, budget) is not None
 
 
-def reservation(draft: Entry, budget: Budget, owner: str, now: float) -> Reservation:
-    return Reservation(
-        payment=draft,
+def submission(draft: Entry, earlier: Entry | None, budget: Budget, owner: str) -> Submit:
+    """A signature that was made when its validity began."""
+    now, payment = draft.valid_before - VALID, plain(draft)
+    terms = payment if earlier is None else with_terms(plain(earlier), payment)
+    return Submit(
+        payment=replace(terms, header=SignedHeader(f"{draft.amount} {draft.valid_before}")),
+        earlier=None if earlier is None else plain(earlier),
         budget=budget,
         pay_to=(ADDRESS,),
         owner=owner,
@@ -216,30 +228,49 @@ def reservation(draft: Entry, budget: Budget, owner: str, now: float) -> Reserva
 
 
 @_step
+def submit(book: Book, draft: Entry, earlier: Entry | None, budget: Budget, owner: str) -> Result:
+    change = submission(draft, earlier, budget, owner)
+    _, found = find(book, draft.fingerprint, change.now)
+    row = None if found is None else row_of(book, found.id)
+    before = None if row is None else row.whole
+    if not change.is_next(before) or change.refusal(before, sums_of(book, change.now), None, {}) is not None:
+        return book, None
+    after = change.written(before)
+    made = entry(after.payment)
+    if row is None:
+        return (*book, Row(made, after.owner, after.until)), made
+    return _put(book, row, payment=made, owner=after.owner, until=after.until), made
+
+
+def before_signing(draft: Entry, earlier: Entry | None) -> Entry:
+    """What is put back if the signature is not handed over."""
+    return earlier or entry(replace(draft, header=None))
+
+
+@_step
 def update(book: Book, payment_id: str, change: LedgerChange) -> Result:
     row = row_of(book, payment_id)
     try:
         after = change(row.whole)
     except PaymentError:
         return book, None
-    changed = Row(entry(after.payment), after.owner, after.until)
+    changed = row_with(entry(after.payment), after.owner, after.until)
     return tuple(changed if one is row else one for one in book), changed.payment
 
 
 def claim(book: Book, payment_id: str, owner: str, now: float) -> tuple[Book, bool]:
     book, _ = update(book, payment_id, Claim(owner=owner, until=now + LONGEST_CLAIM, now=now))
-    return book, row_of(book, payment_id).owner == owner
+    row = row_of(book, payment_id)
+    if row.owner != owner:
+        return book, False
+    return _put(book, row, payment=row_with(row.payment).payment), True
 
 
-def submit(book: Book, payment_id: str, amount: int, header: SignedHeader, owner: str, now: int) -> Result:
-    """The terms of a signature are those of now: `header` says until when it is valid."""
-    until = int(header.split()[1])
-    terms = entry(replace(row_of(book, payment_id).payment, amount=amount, valid_before=until, counts_until=until))
-    return update(book, payment_id, Submit(terms=terms, header=header, pay_to=(ADDRESS,), owner=owner, now=now))
-
-
-def record(book: Book, payment_id: str, report: Report, signatures: int, owner: str, now: int) -> Result:
-    return update(book, payment_id, Record(report=report, signatures=signatures, owner=owner, now=now))
+def record(
+    book: Book, payment_id: str, report: Report, signatures: int, before: Entry | None, owner: str, now: int
+) -> Result:
+    was = None if before is None else plain(before)
+    return update(book, payment_id, Record(report=report, signatures=signatures, before=was, owner=owner, now=now))
 
 
 @dataclass(frozen=True)
@@ -263,7 +294,7 @@ class Case:
         wrong: the person who marks payments may be wrong.
         lost: the ledger may be emptied once.
         copied: a second machine may continue a copy of the ledger.
-        again: how often what was signed and never left is signed once more.
+        again: how often a signature that never left is made once more within its validity.
     """
 
     callers: int
@@ -288,7 +319,8 @@ class Case:
 class Caller(NamedTuple):
     """Where a call is. `machine`, `header` and `signatures` are of its payment as it was claimed or signed.
 
-    `last` is what it was told before it waits, if that is not written down.
+    `payment` is what it buys, as long as it has signed a new one and not written that down. `before` is the payment
+    before it signed. `last` is what it was told before it waits, if that is not written down.
     """
 
     step: str = "idle"
@@ -296,7 +328,13 @@ class Caller(NamedTuple):
     header: str = ""
     machine: PaymentStateMachine | None = None
     signatures: int = 0
+    before: Entry | None = None
     last: Report | None = None
+
+    @property
+    def signed(self) -> int:
+        """When its signature was made."""
+        return int(self.header.split()[1]) - VALID
 
 
 IDLE = Caller()
@@ -388,12 +426,12 @@ SENT_ONES = tuple(name for name, answer in ANSWERS.items() if answer.sent)
 @functools.cache
 def outcomes(
     machine: PaymentStateMachine, now: int, answers: tuple[str, ...], receipts: bool
-) -> list[tuple[str, PaymentStateMachine | None, Report]]:
-    """What follows each answer: what is written down, and the machine if the same bytes are resent.
+) -> list[tuple[str, PaymentStateMachine | None, Report, bool]]:
+    """What follows each answer: the machine if the same bytes are resent, what is written down, and whether it signs.
 
     Answers that lead to the same are one.
     """
-    found: dict[tuple[PaymentStateMachine | None, Report], str] = {}
+    found: dict[tuple[PaymentStateMachine | None, Report, bool], str] = {}
     for name, time_left in itertools.product(answers, (1000.0, 0.0)):
         answer = ANSWERS[name]
         went_on = copy.copy(machine)
@@ -403,10 +441,20 @@ def outcomes(
             went_on._receipt, report = None, replace(report, receipt=None)
         again = None if step.wait is None else _same(went_on, machine._payment)
         if report.meaning is DELIVERED:
-            found.setdefault((None, replace(report, reply=REPLY)), name)
+            found.setdefault((None, replace(report, reply=REPLY), False), name)
             report, name = replace(report, meaning=UNDELIVERED), f"{name}, not usable"
-        found.setdefault((again, report), name)
+        found.setdefault((again, report, step.signs), name)
     return [(name, *after) for after, name in found.items()]
+
+
+@functools.cache
+def periods(clock: tuple[int, ...], now: int) -> int:
+    """How often it may have expired until now, if it was signed again each time."""
+    count, until = 0, clock[0] + VALID
+    for at in clock:
+        if START + at <= now and at + MARGIN >= until:
+            count, until = count + 1, at + VALID
+    return count
 
 
 @functools.cache
@@ -463,7 +511,8 @@ def _of_call(case: Case, world: World, number: int, caller: Caller, which: int, 
     before, after = world.callers[:number], world.callers[number + 1 :]
     others, rest = world.books[:which], world.books[which + 1 :]
     now, _, _, cheques, chain, got, verdict, misled, lost = world
-    fresh = tuple(_nonce(case, world, book, call) for call in case.calls) if caller is IDLE else ()
+    is_new = caller.step == "submits" and caller.before is None
+    fresh = _nonce(case, world, book, caller.payment) if is_new else None
     for told, goes_on, changed, cheque, has_answer in _moves_of_call(case, book, number, caller, now, fresh):
         had = got
         if has_answer and caller.payment not in got:
@@ -481,6 +530,7 @@ def _clock_and_chain(case: Case, world: World) -> Moves:
     later = next((START + at for at in case.clock if START + at > world.now), None)
     at_work = {caller.payment for caller in world.callers}
     claims = [row.until for book in world.books for row in book or () if row.owner and row.payment.id in at_work]
+    claims += [one.signed + LONGEST_CLAIM for one in world.callers if one.step == "submits"]
     if later is not None and (case.stalls or all(until > later for until in claims)):
         cheques = tuple(one for one in world.cheques if one.time > later)
         yield f"the clock goes on to {later - START} s", world._replace(now=later, cheques=cheques)
@@ -539,16 +589,16 @@ class Move(NamedTuple):
 
 @functools.cache
 def _moves_of_call(
-    case: Case, book: Book, number: int, caller: Caller, now: int, fresh: tuple[tuple[str, int], ...]
+    case: Case, book: Book, number: int, caller: Caller, now: int, fresh: tuple[str, int] | None
 ) -> list[Move]:
     return list(_Call(case, book, number, caller, now, fresh).moves())
 
 
 class _Call:
-    """The moves of one call. `fresh` are the nonces for new purchases."""
+    """The moves of one call. `fresh` is the nonce of a new purchase, which nobody sees before it is written down."""
 
     def __init__(
-        self, case: Case, book: Book, number: int, caller: Caller, now: int, fresh: tuple[tuple[str, int], ...]
+        self, case: Case, book: Book, number: int, caller: Caller, now: int, fresh: tuple[str, int] | None
     ) -> None:
         self.case, self.book, self.caller, self.now, self.fresh = case, book, caller, now, fresh
         self.owner, self.name = str(number), f"call {'ABC'[number]}"
@@ -565,67 +615,88 @@ class _Call:
 
     def moves(self) -> Iterator[Move]:
         if self.caller.step == "idle":
-            for call, (nonce, number) in zip(self.case.calls, self.fresh, strict=True):
-                yield from self.starts(call, nonce, number)
+            for call in self.case.calls:
+                yield from self.looks(call)
             return
         yield from getattr(self, self.caller.step)()
         yield self.killed()
 
     def killed(self) -> Move:
-        gone = tuple(row._replace(owner=None, until=0.0) if row.owner == self.owner else row for row in self.book)
+        gone = tuple(row_with(row.payment) if row.owner == self.owner else row for row in self.book)
         return self.to("its process is killed", IDLE, gone, has_answer=self.caller.step == "returns")
 
-    def starts(self, call: str, nonce: str, number: int) -> Iterator[Move]:
+    def looks(self, call: str) -> Iterator[Move]:
+        """What it does about the earlier payment."""
         closed = any(row.payment.fingerprint == call and is_closed(row.payment) for row in self.book)
-        for amount in () if self.case.once and closed else self.case.prices:
-            wanted = wanted_of(self.case, call, nonce, number, amount, self.now)
-            book, made = reserve(self.book, wanted, self.case.budget, self.owner, self.now)
-            if made is not None:
-                signed = f"{amount} {wanted.valid_before}"
-                yield self.to(f"reserves {amount} for {made.id}", Caller("reserved", made.id, signed), book)
         _, found = find(self.book, call, self.now)
-        if found is None or found.stage not in (SENT, ANSWERED):
+        step = rules.next_step(found, self.now + MARGIN)
+        if step is NextStep.SIGN:
+            is_free = found is None or row_of(self.book, found.id).whole.is_free_for(self.owner, self.now)
+            if is_free and not (self.case.once and closed):
+                yield from self.signs(call, found)
             return
-        if found.stage is ANSWERED and found.purchase is not None:
+        if step is NextStep.REFUSE:
+            return
+        if step is NextStep.COLLECT and found.purchase is not None:
             yield self.to("returns the kept answer", IDLE)
             return
         book, is_mine = claim(self.book, found.id, self.owner, self.now)
         if not is_mine:
             return
-        if found.stage is ANSWERED:
+        if step is NextStep.COLLECT:
             yield self.to(f"claims the answer of {found.id}", Caller("collects", found.id), book)
             return
-        step = rules.next_step(found, self.now + MARGIN)
-        if step in (NextStep.RESEND, NextStep.ASK):
-            machine = machine_of(found, found, step is NextStep.ASK)
-            at_hand = Caller("resends", found.id, str(found.header), machine, found.signatures)
-            yield self.to(f"claims {found.id}, to {step} it", at_hand, book)
+        machine = machine_of(found, found, step is NextStep.ASK)
+        at_hand = Caller("resends", found.id, str(found.header), machine, found.signatures)
+        yield self.to(f"claims {found.id}, to {step} it", at_hand, book)
+
+    def signs(self, call: str, earlier: Entry | None) -> Iterator[Move]:
+        """It signs in memory: the budget does not refuse that plainly."""
+        if earlier is not None and earlier.signatures > self.case.again + periods(self.case.clock, self.now):
+            return  # signatures that never left could be made forever
+        for amount in self.case.prices:
+            if not is_plainly_refused(self.book, amount, earlier, self.case.budget, self.now):
+                header = f"{amount} {self.now + VALID}"
+                bought = call if earlier is None else earlier.id
+                yield self.to(f"signs {amount} for {bought}", Caller("submits", bought, header, before=earlier))
 
     def releases(self, told: str, book: Book | None = None) -> Move:
         """The end of a call that gets no answer."""
-        book, _ = update(self.book if book is None else book, self.caller.payment, ReleaseClaim(owner=self.owner))
+        book = self.book if book is None else book
+        if self.caller.payment not in self.case.calls:
+            book, _ = update(book, self.caller.payment, ReleaseClaim(owner=self.owner))
         return self.to(told, IDLE, book)
 
     def recorded(self, report: Report) -> Book:
-        return record(self.book, self.caller.payment, report, self.caller.signatures, self.owner, self.now)[0]
+        at = self.caller
+        return record(self.book, at.payment, report, at.signatures, at.before, self.owner, self.now)[0]
 
     def reports(self, told: str, report: Report) -> Move:
         """It writes down a report, and ends."""
         return self.releases(f"{told}: writes down {report.meaning.code}", self.recorded(report))
 
-    def reserved(self) -> Iterator[Move]:
-        """It signs, and writes that down."""
-        yield self.releases("cannot sign")
-        before = row_of(self.book, self.caller.payment).payment
-        amount, until = map(int, self.caller.header.split())
-        # Signatures that never left could be made forever.
-        if self.now + MARGIN >= until or (before.stage is RESERVED and before.signatures > self.case.again):
-            return
-        header = SignedHeader(self.caller.header)
-        book, made = submit(self.book, before.id, amount, header, self.owner, self.now)
+    def submits(self) -> Iterator[Move]:
+        """It writes down its signature, or drops it: the budget refuses it, or another call was faster."""
+        yield self.releases("drops its signature")
+        earlier, amount, until = self.caller.before, *map(int, self.caller.header.split())
+        call, nonce, number = self.caller.payment, "", 0
+        if earlier is not None:
+            call = earlier.fingerprint
+        elif self.fresh is not None:
+            nonce, number = self.fresh
+        wanted = wanted_of(self.case, call, nonce, number, amount, until - VALID)
+        book, made = submit(self.book, wanted, earlier, self.case.budget, self.owner)
         if made is not None:
-            signed = Caller("sends", made.id, str(header), machine_of(made, before), made.signatures)
-            yield self.to("writes down its signature", signed, book)
+            before = before_signing(wanted, earlier)
+            machine = machine_of(made, before)
+            signed = Caller("sends", made.id, self.caller.header, machine, made.signatures, before)
+            yield self.to(f"writes down its signature for {made.id}", signed, book)
+
+    def asks(self) -> Iterator[Move]:
+        """It has asked for the answer of an expired payment, and there is none."""
+        yield self.releases("gets no offer")
+        payment = row_of(self.book, self.caller.payment).payment
+        yield from self.signs(payment.fingerprint, self.caller.before)
 
     def resends(self) -> Iterator[Move]:
         """It has claimed a payment, and writes down one more submission."""
@@ -681,9 +752,14 @@ class _Call:
 
     def told(self, answers: tuple[str, ...]) -> Iterator[Move]:
         """It is told something, and writes that down."""
-        for told, machine, report in outcomes(self.machine, self.now, answers, self.case.receipts):
+        for told, machine, report, signs in outcomes(self.machine, self.now, answers, self.case.receipts):
             if report.meaning is DELIVERED:
                 yield self.delivered(told, report)
+            elif signs:
+                book = self.recorded(report)
+                payment = row_of(book, self.caller.payment).payment
+                wants = Caller("asks", payment.id, before=payment)
+                yield self.to(f"is told: {told}: writes down {report.meaning.code}, and wants an offer", wants, book)
             elif machine is None:
                 yield self.reports(f"is told: {told}", report)
             elif report.sent:
@@ -720,17 +796,30 @@ class _Call:
 _ORDER: dict[object, int] = {}
 
 
-def tidy(world: World) -> World:
-    """The state without what was never signed, and that no call works on."""
-    at_work = {caller.payment for caller in world.callers}
-    for which, book in enumerate(world.books):
-        for row in book or ():
-            one = row.payment
-            never_signed = one.stage is RESERVED and one.signatures == 0
-            if never_signed and not one.is_reserved(world.now) and one.id not in at_work:
-                assert book is not None
-                return tidy(_with_book(world, which, tuple(each for each in book if each is not row)))
+def dropped(case: Case, world: World) -> World:
+    """The state without signatures in memory that can only be dropped: another call was faster."""
+    for number, caller in enumerate(world.callers):
+        book = world.books[number if case.copied else 0]
+        if caller.step == "submits" and book is not None and _is_late(case, book, caller, str(number), world.now):
+            callers = tuple(IDLE if one is caller else one for one in world.callers)
+            return dropped(case, world._replace(callers=callers))
     return world
+
+
+@functools.cache
+def _is_late(case: Case, book: Book, caller: Caller, owner: str, now: int) -> bool:
+    """A new one is looked for again: once the faster one is closed, this would be as if it were signed then."""
+    earlier, amount, until = caller.before, *map(int, caller.header.split())
+    if earlier is None:
+        call, is_late = caller.payment, find(book, caller.payment, now)[1] is not None
+    else:
+        call, one = earlier.fingerprint, row_of(book, earlier.id)
+        is_same = (one.payment.stage, one.payment.signatures) == (earlier.stage, earlier.signatures)
+        is_late = one.owner != owner and not is_same
+    if not is_late:
+        return False
+    wanted = wanted_of(case, call, "", 0, amount, until - VALID)
+    return submit(book, wanted, earlier, case.budget, owner)[1] is None
 
 
 def same(case: Case, world: World) -> World:
@@ -783,7 +872,7 @@ def search(case: Case, check: Callable[[Case, World], str | None], most: int = 1
             world = todo.popleft()
             for _, after in moves(case, world):
                 count += 1
-                after = same(case, tidy(after))
+                after = same(case, dropped(case, after))
                 if after in seen:
                     continue
                 seen[after] = world
@@ -807,7 +896,7 @@ def course(case: Case, seen: dict[World, World | None], last: World) -> str:
     world, lines = begin(case), [f"{case}"]
     for wanted in path[-2::-1]:
         told, world = next(
-            (told, tidied) for told, after in moves(case, world) if same(case, tidied := tidy(after)) == wanted
+            (told, after) for told, found in moves(case, world) if same(case, after := dropped(case, found)) == wanted
         )
         lines.append(f"{world.now - START:5} s  {told}")
     return "\n".join([*lines, "", *told_of(world)])
@@ -822,7 +911,7 @@ def told_of(world: World) -> Iterator[str]:
             one = row.payment
             yield (
                 f"ledger: {one.id} {one.stage}, {one.code}, paid {one.paid} ({one.proof}), counts {one.counted}, "
-                f"reserved {one.reserved}, valid until {one.valid_before - START} s, "
+                f"valid until {one.valid_before - START} s, "
                 f"{one.submissions} submissions, {one.signatures} signatures, charged {one.charged}, "
                 f"claimed by {row.owner}"
             )

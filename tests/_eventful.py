@@ -13,7 +13,7 @@ from ._paidservice import PRICE, PaidService
 from ._payments import how
 
 READS = {"find", "overview", "get", "history", "spending", "setting"}
-STEPS = READS | {"reserve", "update", "set_setting"}
+STEPS = READS | {"submit", "update", "set_setting"}
 BUDGET = Budget(total=Decimal(5 * PRICE) / 1_000_000)
 
 
@@ -65,7 +65,7 @@ def stop() -> None:
 
 def agree(service: PaidService, ledger: Ledger) -> None:
     """The ledger may know less than the service, and it may hold money back; it never says what is not true."""
-    # Of a name, whose nonce stays, the newest: a reservation that was never signed may be older.
+    ledger.check()
     payments = {payment.nonce: payment for payment in ledger.history(limit=1000)[::-1]}
     assert service.authorizations.keys() <= payments.keys(), "handed over, and not written down"
     for nonce, payment in payments.items():
@@ -75,7 +75,7 @@ def agree(service: PaidService, ledger: Ledger) -> None:
         elif payment.code is ReasonCode.UNDELIVERED or payment.charged is True:
             raise AssertionError(f"not taken, and the ledger says {how(payment)}")
         if nonce in service.authorizations:
-            assert payment.stage is not PaymentStage.RESERVED or payment.code is ReasonCode.NOT_RECEIVED, how(payment)
+            assert not payment.is_unsent or payment.code is ReasonCode.NOT_RECEIVED, how(payment)
     spending = ledger.spending(BUDGET, now=service.clock.now())
     assert service.total <= spending.total
     assert BUDGET.total is not None

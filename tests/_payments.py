@@ -36,22 +36,21 @@ SENT: dict[str, Any] = {"stage": PaymentStage.SENT, "code": ReasonCode.NONE}
 UNKNOWN: dict[str, Any] = {"stage": PaymentStage.SENT, "code": ReasonCode.UNKNOWN}
 REJECTED: dict[str, Any] = {"stage": PaymentStage.SENT, "code": ReasonCode.REJECTED, "refused": True}
 UNUSABLE: dict[str, Any] = {"stage": PaymentStage.TAKEN, "code": ReasonCode.UNDELIVERED}
-RESERVED: dict[str, Any] = {
-    "stage": PaymentStage.RESERVED,
-    "code": ReasonCode.NONE,
+UNSENT: dict[str, Any] = {
+    "stage": PaymentStage.SENT,
+    "code": ReasonCode.NOT_RECEIVED,
     "counted": 0,
-    "reserved": 30_000,
-    "reserved_until": 1_800_000_120,
     "submissions": 0,
+    "signatures": 1,
 }
 MARKED_PAID: dict[str, Any] = {"stage": PaymentStage.TAKEN, "proof": PaymentProof.PERSON, "paid": True}
 MARKED_UNPAID: dict[str, Any] = {**UNKNOWN, "proof": PaymentProof.PERSON, "paid": False}
-PLACES: tuple[dict[str, Any], ...] = (SENT, UNKNOWN, REJECTED, UNUSABLE, RESERVED, MARKED_PAID, MARKED_UNPAID, {})
+PLACES: tuple[dict[str, Any], ...] = (SENT, UNKNOWN, REJECTED, UNUSABLE, UNSENT, MARKED_PAID, MARKED_UNPAID, {})
 
 
 def how(one: Payment) -> str:
     """How far a payment has come, in words: its stage, what was told of it, and who says whether it was paid."""
-    told = [one.stage.value]
+    told = ["unsent" if one.is_unsent else one.stage.value]
     if one.stage is not PaymentStage.ANSWERED and one.code:
         told.append(one.code.value)
     if one.paid is not None and one.proof is not PaymentProof.RECEIPT:

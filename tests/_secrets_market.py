@@ -18,13 +18,12 @@ from tradesdk import (
     Budget,
     ChainWitness,
     Ledger,
-    LedgerChange,
-    LedgerRow,
     LocalSigner,
     MarketClient,
     create_keystore,
     keystore_address,
 )
+from tradesdk.payments.ledger.changes import LedgerRow, Submit
 
 from ._secrets import TLS, WALLET_KEY, Place, Seen, answers, scenario
 
@@ -34,16 +33,15 @@ class Watched(Ledger):
 
     seen: Seen
 
-    def update(self, payment_id: str, change: LedgerChange) -> LedgerRow:
-        header = getattr(change, "header", None)
-        if header is None:
-            return super().update(payment_id, change)
+    def submit(self, change: Submit) -> LedgerRow | None:
+        header = change.payment.header
+        assert header is not None
         content = base64.b64decode(header)
         signature = json.loads(content)["payload"]["signature"]
         inside = base64.b64encode(content[48:96]).decode()  # some digits of the signature
         assert inside in header
         self.seen.secrets += [inside, signature[2:].upper(), signature[20:60]]  # header and signature hold one of them
-        return super().update(payment_id, change)
+        return super().submit(change)
 
 
 def watched(seen: Seen, path: Path | None = None) -> Watched:

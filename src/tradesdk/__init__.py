@@ -146,11 +146,6 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .payments.batches import Batch as Batch
     from .payments.budget import Budget as Budget
     from .payments.budget import Spending as Spending
-    from .payments.ledger.changes import Collect as Collect
-    from .payments.ledger.changes import LedgerChange as LedgerChange
-    from .payments.ledger.changes import LedgerRow as LedgerRow
-    from .payments.ledger.changes import ReleaseClaim as ReleaseClaim
-    from .payments.ledger.changes import Reopen as Reopen
     from .payments.ledger.store import Ledger as Ledger
     from .payments.results import ChainVerdict as ChainVerdict
     from .payments.results import DryRun as DryRun
@@ -214,7 +209,6 @@ _HOMES = {
     "models.wallets": "TokenBalance Wallet WalletBalance",
     "payments.batches": "Batch",
     "payments.budget": "Budget Spending",
-    "payments.ledger.changes": "Collect LedgerChange LedgerRow ReleaseClaim Reopen",
     "payments.ledger.store": "Ledger",
     "payments.results": "ChainVerdict DryRun MarketResult Quote Reconciliation",
     "payments.signing.keystore": "create_keystore keystore_address",

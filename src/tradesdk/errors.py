@@ -144,7 +144,6 @@ ErrorCode = Literal[
     "in_progress",
     "unresolved_payment",
     "purchase_changed",
-    "reservation_lost",
     "already_delivered",
     "not_live",
     "not_submitted",

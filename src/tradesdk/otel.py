@@ -168,7 +168,7 @@ class _Instruments:
         for flow in (PaymentFlow, AsyncPaymentFlow):
             self._wrap(flow, "buy", self._buy)
             self._wrap(flow, "resume", self._buy)
-        self._wrap(PaymentAuthorizer, "sign", self._sign)
+        self._wrap(PaymentAuthorizer, "_signed", self._sign)
         for stream in (SignalStream, AsyncSignalStream):
             self._wrap(stream, "_connect", self._connect)
             self._wrap(stream, "_advance", self._advance)
@@ -299,11 +299,11 @@ class _Instruments:
                 self.purchases.add(1, {"url.path": path, "outcome": outcome})
 
     @contextmanager
-    def _sign(self, authorizer: Any, order: Any, reserved: Payment, owner: str) -> Iterator[MeasuredCall]:
-        yield MeasuredCall((order, reserved, owner))
+    def _sign(self, authorizer: Any, offer: Any, requirement: Any, payment: Payment) -> Iterator[MeasuredCall]:
+        yield MeasuredCall((offer, requirement, payment))
         work = _work.get()
         if work is not None:
-            work.span.add_event("sign", _about(reserved))
+            work.span.add_event("sign", _about(payment))
 
     # streams: one span a connection, which ends when the next one begins, or with the stream
 

@@ -229,13 +229,12 @@ def _market(url: str) -> bool:
     )
 
 
-_RETRYABLE = ("in_progress", "signer_too_slow", "reservation_lost", "ledger_locked", "ledger_unreachable")
+_RETRYABLE = ("in_progress", "signer_too_slow", "ledger_locked", "ledger_unreachable")
 _NOT_TYPEABLE = Decimal(10) ** 12
 """Dollars that no --max-price takes."""
 _PAYMENT_HINTS = {
     "no_signer": "export TRADE_WALLET_KEY, or make a wallet: {trade} pay key new",
     "no_such_payment": "see what there is: {trade} pay history",
-    "reservation_lost": "run the command again",
     "purchase_secret_changed": (
         "take the same wallet or TRADE_PURCHASE_SECRET as before; or continue with this one: "
         "{trade} pay key accept-secret; names that only another ledger has can then be paid for once more"
@@ -296,7 +295,7 @@ def _payment_hint(error: PaymentError) -> str:
         meant = f"did you mean {' or '.join(details.suggestions)}? " if details.suggestions else ""
         tokens = f"{TRADE} market tokens --limit 500"
         return f"{meant}a token that is not listed is bought by its address; see the list: {tokens}"
-    earlier = payment is not None and payment.stage.value != "reserved"  # else it is this call's own, and never sent
+    earlier = payment is not None and not payment.is_unsent  # else it is this call's own
     if isinstance(details, PriceDetails | RecipientDetails) and payment is not None and earlier:
         return f"{TRADE} pay resume {payment.id} resends it anyway; or wait until it has expired"
     if isinstance(details, PriceDetails) and details.price < _NOT_TYPEABLE:

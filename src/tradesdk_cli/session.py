@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
     import typer
 
-    from tradesdk import RateLimit, TradeClient
+    from tradesdk import Ledger, RateLimit, TradeClient
     from tradesdk.fleet import FleetRateLimiter
     from tradesdk_cli.config.settings import Settings
-    from tradesdk_cli.ledger import KeepingLedger
     from tradesdk_cli.mockworld import EmbeddedMock
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.retries import SayingClock
@@ -151,12 +150,12 @@ class Session:
         return str(self.ledger_file if self.settings.fleet is None else self.settings.fleet_url)
 
     @cached_property
-    def ledger(self) -> KeepingLedger:
+    def ledger(self) -> Ledger:
         """The ledger of payments: this machine's, the fleet's, or that of the mock world."""
-        from tradesdk_cli.ledger import KeepingLedger
+        from tradesdk import Ledger
 
         fleet = self.settings.fleet
-        ledger = KeepingLedger(self.ledger_file) if fleet is None else KeepingLedger.postgres(fleet)
+        ledger = Ledger(self.ledger_file) if fleet is None else Ledger.postgres(fleet)
         self._stack.callback(ledger.close)
         return ledger
 

@@ -48,7 +48,7 @@ def buyer_of(mock: MockService, **options: Any) -> AsyncMarketClient:
 
 
 async def refused(seller: Seller, code: str, *, call: Call | None = None, **options: Any) -> PaymentRefusedError:
-    """The refusal of a call: nothing was signed, reserved or handed over, and it says what to do."""
+    """The refusal of a call: nothing was written down or handed over, and it says what to do."""
     signer, ledger = CountingSigner(), Ledger.memory()
     client = market_of(seller, **{"signer": signer, "ledger": ledger} | options)
     with pytest.raises(PaymentRefusedError) as caught:

@@ -127,7 +127,7 @@ async def lost(shop: Shop) -> Payment:
     """A payment whose answer is written down; its call is interrupted before it is handed over."""
     whole = Shop([])
     await whole.buy()
-    shop.ledger.at, shop.ledger.event = whole.ledger.calls.index("collect") + 1, stop
+    shop.ledger.at, shop.ledger.after, shop.ledger.event = whole.ledger.calls.index("record") + 1, True, stop
     with pytest.raises(Stop):
         await shop.buy()
     shop.ledger.calm()

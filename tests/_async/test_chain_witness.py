@@ -18,8 +18,6 @@ from tradesdk import (
     ChainVerdict,
     ConfigError,
     Ledger,
-    LedgerChange,
-    LedgerRow,
     LocalSigner,
     Payment,
     PaymentError,
@@ -28,7 +26,7 @@ from tradesdk import (
     PaymentUndeliveredError,
     TradeError,
 )
-from tradesdk.payments.ledger.changes import Mark
+from tradesdk.payments.ledger.changes import LedgerChange, LedgerRow, Mark
 from tradesdk_mock import MockClock, MockService
 
 from .._clock import START
@@ -351,10 +349,10 @@ async def test_somebody_else_marks_it_meanwhile(mock: MockService) -> None:
     marked: list[LedgerRow] = []
 
     class Watching(Ledger):
-        def update(self, payment_id: str, change: LedgerChange) -> LedgerRow:
+        def update(self, payment_id: str, change: LedgerChange, row: LedgerRow | None = None) -> LedgerRow:
             if not marked and isinstance(change, Mark):
                 marked.append(super().update(payment_id, Mark(paid=True, now=mock.clock.now())))
-            return super().update(payment_id, change)
+            return super().update(payment_id, change, row)
 
     ledger.__class__ = Watching
     ((same, _),) = (await doubted.client.payments.reconcile()).witnessed

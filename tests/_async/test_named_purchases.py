@@ -432,7 +432,7 @@ async def test_a_name_that_was_never_sent_keeps_its_nonce(mock: MockService) -> 
     unsent = await never_sent(client, mock, purchase=NAME)
     mock.clock.advance(EXPIRED)
     await client.payments.reconcile()
-    assert how(await client.payments.get(unsent)) == "reserved, not_received"
+    assert how(await client.payments.get(unsent)) == "unsent, not_received"
     bought = (await client.token_prices(TWO, purchase=NAME)).payment
     assert bought is not None
     assert bought.nonce == expected_nonce(own_secret(), NAME)

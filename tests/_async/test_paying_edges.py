@@ -54,8 +54,9 @@ async def unknown(client: AsyncMarketClient) -> Payment:
 
 
 async def counts_until(client: AsyncMarketClient, seller: Seller, end: float) -> None:
-    """What was signed counts in the budget of an hour until an hour after `end`, and then no longer."""
-    seller.clock.advance(end + HOUR - 1 - seller.clock.now())
+    """What was signed counts in the budget of an hour until an hour after the minute of its `end`."""
+    over = ((end - 1) // 60 + 1) * 60
+    seller.clock.advance(over + HOUR - 1 - seller.clock.now())
     assert (await client.payments.spending()).last_hour == PRICE
     paid = len(seller.paid)
     with pytest.raises(PaymentRefusedError, match="over_budget"):
@@ -281,10 +282,10 @@ async def test_a_receipt_that_came_is_in_the_error_of_a_resend_that_cannot_be_ma
     client = market_of(seller, clock=seller.clock, ledger=ledger)
     update = ledger.update
 
-    def full(payment_id: str, change: Any) -> Any:
+    def full(payment_id: str, change: Any, row: Any = None) -> Any:
         if type(change).__name__ == "Resubmit":
             raise LedgerError("no space", code="ledger_failed")
-        return update(payment_id, change)
+        return update(payment_id, change, row)
 
     if stops == "ledger":
         ledger.update = full  # type: ignore[method-assign]

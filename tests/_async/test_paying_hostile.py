@@ -24,7 +24,7 @@ DAY = 86_400
 COURSES = 30
 COURSES = 5  # the decisions are those of the blocking flavour, which plays more  # async only
 LIMITS = ("per_call", "per_hour", "per_day", "total")
-CLOSED = ("answered", "reserved")
+CLOSED = ("answered", "unsent, not_received")
 """After one of these, an equal call is another purchase. No person marks anything here."""
 
 

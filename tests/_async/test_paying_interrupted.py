@@ -29,7 +29,7 @@ from .._seller import TWO, Seller, settled
 from ..unit._ledger import mark
 from ..unit._offers import decoded, encoded, prices
 from ._market import market_of
-from ._paidshop import ANSWERS, EVERY_ANSWER, EVERY_STEP, SILENT, WHEN, Shop, lost, outcome, steps_of
+from ._paidshop import ANSWERS, EVERY_ANSWER, EVERY_STEP, SILENT, WHEN, Shop, in_doubt, lost, outcome, steps_of
 
 pytestmark = pytest.mark.twin
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.twin
 async def test_the_ledger_fails_at_any_step(kinds: list[str], after: bool) -> None:
     """Whether what it was told is written down or not."""
     steps = await steps_of(kinds)
-    assert steps >= 5
+    assert steps >= 3
     for at in range(1, steps + 1):
         shop = Shop(kinds)
         shop.ledger.at, shop.ledger.after, shop.ledger.event = at, after, broken_disk
@@ -71,7 +71,7 @@ async def test_the_disk_is_full_from_any_step_on(kinds: list[str]) -> None:
 
 
 @pytest.mark.parametrize("after", WHEN.values(), ids=WHEN)
-@pytest.mark.parametrize("step", [1, 2, 3], ids=["claim", "find", "resubmit"])
+@pytest.mark.parametrize("step", [1, 2], ids=["claim", "resubmit"])
 async def test_a_failing_ledger_names_the_payment_that_was_to_be_handed_over_again(step: int, after: bool) -> None:
     """It is in doubt since the call before, so this one cannot say that nothing was charged."""
 
@@ -131,6 +131,49 @@ async def test_nothing_is_sent_before_it_is_written_down() -> None:
             assert shop.service.authorizations == {}
             assert (await shop.client.payments.spending()).total == 0 or shop.ledger.history()[0].header is None
             await shop.end()
+
+
+async def expired() -> Shop:
+    """A payment that the service never got, and that has expired."""
+    shop = Shop([])
+    await in_doubt(shop)
+    shop.clock.advance(300)
+    shop.ledger.calm()
+    return shop
+
+
+@each_of(("after", "marked"), [(False, False), (False, True), (True, False)])
+async def test_a_signature_that_cannot_be_written_down_changes_nothing(after: bool, marked: bool) -> None:
+    """Neither what an earlier one counts, nor what a person says of it meanwhile."""
+    whole = await expired()
+    await whole.buy()
+    shop = await expired()
+
+    def fails() -> None:
+        if marked:
+            mark(shop.ledger, shop.ledger.history()[0], paid=False, now=shop.clock.now())
+        broken_disk()
+
+    shop.ledger.at, shop.ledger.after, shop.ledger.event = whole.ledger.calls.index("submit") + 1, after, fails
+    with pytest.raises(LedgerError):
+        await shop.buy()
+    (payment,) = shop.ledger.history()
+    assert payment.paid is (False if marked else None)
+    assert (await shop.client.payments.spending()).total == (0 if marked else PRICE)
+    assert payment.signatures == 1 + after
+    await shop.end()
+
+
+async def test_what_a_person_says_while_it_is_signed_counts() -> None:
+    """The signature was made for the payment as it was: the call looks again."""
+    whole = await expired()
+    await whole.buy()
+    shop = await expired()
+    shop.ledger.at = whole.ledger.calls.index("submit") + 1
+    shop.ledger.event = lambda: mark(shop.ledger, shop.ledger.history()[0], paid=False, now=shop.clock.now())
+    result, _ = await outcome(shop)
+    assert (shop.ledger.calls.count("submit"), result.payment.signatures, result.payment.submissions) == (2, 2, 1)
+    await shop.end()
 
 
 async def test_closed_by_somebody_else_it_is_not_sent_again() -> None:
@@ -234,7 +277,7 @@ async def test_what_was_bought_under_a_name_is_its_own() -> None:
     shop = Shop([])
     whole = Shop([])
     await anext(whole.client.batches.token_prices(["ETH"], job="tuesday"))
-    shop.ledger.at, shop.ledger.event = whole.ledger.calls.index("collect") + 1, stop
+    shop.ledger.at, shop.ledger.after, shop.ledger.event = whole.ledger.calls.index("record") + 1, True, stop
     with pytest.raises(Stop):
         await anext(shop.client.batches.token_prices(["ETH"], job="tuesday"))
     shop.ledger.calm()
@@ -247,11 +290,10 @@ async def test_a_run_that_tries_a_batch_again_counts_it_once() -> None:
     shop, whole = Shop([]), Shop([])
     await anext(whole.client.batches.token_prices(["ETH"], max_total="0.03"))
     run = shop.client.batches.token_prices(["ETH"], max_total="0.03")
-    shop.ledger.at, shop.ledger.event = whole.ledger.calls.index("collect") + 1, stop
+    shop.ledger.at, shop.ledger.after, shop.ledger.event = whole.ledger.calls.index("record") + 1, True, stop
     with pytest.raises(Stop):
         await anext(run)
     shop.ledger.calm()
-    assert run.spent == PRICE
     batch = await anext(run)
     assert (batch.again, batch.spent, run.spent) == (True, PRICE, PRICE)
     assert shop.service.total == PRICE

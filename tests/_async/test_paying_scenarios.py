@@ -41,5 +41,5 @@ async def play(shop: MockService, scenario: Scenario) -> None:
     assert came.again == scenario.again
     assert came.signatures_after == came.operations
     assert came.settled_after <= came.operations
-    assert came.counted == PRICE, "reserved once, whatever happened"
+    assert came.counted == PRICE, "counted once, whatever happened"
     assert came.ledger == came.mock == PRICE * came.settled_after <= LIMIT

@@ -105,7 +105,7 @@ class Run:
         """Another nonce is signed for the same call only after the one before has brought its answer, never left, or
         is too old to be continued.
         """
-        unsent = {one.nonce for one in payments if one.stage is PaymentStage.RESERVED}
+        unsent = {one.nonce for one in payments if one.is_unsent}
         assert not unsent & self.service.taken.keys()
         for newer, older in pairwise(payments):
             done = older.stage is PaymentStage.ANSWERED or older.nonce in unsent

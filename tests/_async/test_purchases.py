@@ -30,7 +30,7 @@ from .._paidservice import CountingSigner
 from .._payments import how
 from .._rows import each_of
 from .._seller import BASE, PRICE, TWO, Seller, asks_2, settled
-from ..unit._ledger import NOW, PLENTY, at, claim, draft, release, submit, submitted, told, wanted
+from ..unit._ledger import NOW, PLENTY, at, claim, draft, release, submit, submitted, told
 from ..unit._offers import encoded, offer_2, requirement_2
 from ._market import buyer_of, market_of
 from ._network import networked
@@ -155,7 +155,7 @@ async def test_what_was_never_sent_is_not_sent_in_its_last_seconds(
         await client.token_prices(TWO)
     first = caught.value.payment
     assert first is not None
-    assert (how(first), first.submissions, first.identified) == ("reserved, not_received", 0, True)
+    assert (how(first), first.submissions, first.identified) == ("unsent, not_received", 0, True)
     seller.sold = None
     seller.clock.advance(first.valid_before - 3 - seller.clock.now())
     seller.requests.clear()
@@ -469,20 +469,16 @@ async def test_a_mark_waits_until_nothing_can_be_taken(mock: MockService) -> Non
     assert how(marked) == "sent, undelivered, unpaid by person"
 
 
-async def test_who_lost_the_claim_undoes_nothing() -> None:
-    """A call that was canceled while it signed ends late: another one has signed and sent the payment since."""
+async def test_who_was_slower_undoes_nothing() -> None:
+    """Two calls sign the same nonce again. Only one writes it down; what the other one knows changes nothing."""
     ledger = Ledger.memory()
     first = at(ledger, "unknown", fingerprint="call")
-    for owner in ("slow", "quick"):
-        mine = wanted(draft("call"), owner=owner, over=NOW + 120, until=NOW + 60)
-        assert ledger.reserve(mine)[1] is (owner == "slow")
-        release(ledger, first, "quick")
-    assert not claim(ledger, first, "quick", until=NOW + 60)
-    assert claim(ledger, first, "quick", until=NOW + 90, now=NOW + 61)
-    with pytest.raises(PaymentRefusedError, match="reservation_lost"):
-        submit(ledger, first, owner="slow")
-    again = ledger.reserve(wanted(draft("call"), owner="quick", over=NOW + 120, until=NOW + 90))[0]
-    sent = submit(ledger, again, owner="quick")
+    mine: dict[str, Any] = {"earlier": first, "over": NOW + 120, "until": NOW + 60}
+    assert claim(ledger, first, "other", until=NOW + 60)
+    assert submit(ledger, draft("call"), owner="quick", **mine) is None
+    release(ledger, first, "other")
+    sent = submitted(ledger, draft("call"), owner="quick", **mine)
+    assert submit(ledger, draft("call"), owner="slow", **mine) is None
     release(ledger, first, "slow")
     assert told(ledger, sent, ReasonCode.NOT_RECEIVED, owner="slow") == sent
     assert ledger.spending(PLENTY, now=NOW).held == first.amount

@@ -7,9 +7,9 @@ import signal as signals
 
 import pytest
 
-from tradesdk import Collect, LedgerChange, LedgerRow
+from tradesdk import Ledger
 from tradesdk._sync.payment_history import Payments
-from tradesdk_cli.ledger import KeepingLedger
+from tradesdk.payments.ledger.changes import LedgerChange, LedgerRow, Record
 from tradesdk_cli.output.printer import Output
 from tradesdk_cli.pay import buy as buying
 from tradesdk_cli.retries import SayingClock
@@ -84,19 +84,20 @@ def test_an_answer_that_was_not_printed_is_kept_for_the_same_command(
 ) -> None:
     """It was paid for and written down, and the command ends before the answer is handed over, or printed."""
     come = [number, number] if step == "handed over" else [number]  # the first one waits for the answer
-    update, write = KeepingLedger.update, Output.write
+    update, write = Ledger.update, Output.write
 
-    def handing_over(self: KeepingLedger, payment_id: str, change: LedgerChange) -> LedgerRow:
-        while come and step == "handed over" and isinstance(change, Collect):
+    def handing_over(self: Ledger, payment_id: str, change: LedgerChange, row: LedgerRow | None = None) -> LedgerRow:
+        result = update(self, payment_id, change, row)
+        while come and step == "handed over" and isinstance(change, Record):
             signals.raise_signal(come.pop())
-        return update(self, payment_id, change)
+        return result
 
     def printing(self: Output, text: str) -> None:
         if come and step == "printed":
             signals.raise_signal(come.pop())
         write(self, text)
 
-    monkeypatch.setattr(KeepingLedger, "update", handing_over)
+    monkeypatch.setattr(Ledger, "update", handing_over)
     monkeypatch.setattr(Output, "write", printing)
     line = ("market", "prices", "ETH", "--max-price", "0.03")
     first = buyer(*line)

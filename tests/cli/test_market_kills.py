@@ -26,9 +26,9 @@ CODES = {"KILL": -9, "INT": 130, "TERM": 143, "HUP": 129}
 # `trade`, to which a signal comes at a step of the way from the ledger to the reader.
 DRIVER = """
 import os, signal, sys
-from tradesdk import Collect
+from tradesdk import Ledger
+from tradesdk.payments.ledger.changes import Record
 from tradesdk_cli.__main__ import main
-from tradesdk_cli.ledger import KeepingLedger
 from tradesdk_cli.output.outfile import OutFile
 from tradesdk_cli.output.printer import Output
 
@@ -52,7 +52,7 @@ def steps(owner, method, before, after, counts=lambda *given: True):
         return result
     setattr(owner, method, stepped)
 
-steps(KeepingLedger, "update", "written down", "handed over", lambda _, change: isinstance(change, Collect))
+steps(Ledger, "update", "answered", "written down", lambda _, change, *row: isinstance(change, Record))
 steps(Output, "write", "being printed", "printed")
 steps(OutFile, "commit", "in a file beside", "in the file")
 sys.argv[1:] = sys.argv[3:]
@@ -62,7 +62,6 @@ sys.exit(main())
 
 STEPS = [
     ("written down", ()),
-    ("handed over", ()),
     ("being printed", ()),
     ("being printed", ("-o", "json")),
     ("printed", ()),

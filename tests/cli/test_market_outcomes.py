@@ -25,7 +25,7 @@ from tradesdk_cli.retries import SayingClock
 from tradesdk_cli.wallet import Wallet
 from tradesdk_mock import MockServer
 
-from .._payments import MARKED_PAID, PLACES, REJECTED, RESERVED, payment
+from .._payments import MARKED_PAID, PLACES, REJECTED, UNSENT, payment
 from .._rows import each_of
 from ..unit._ledger import set_budget
 from ._terminal import Run, Terminal
@@ -281,7 +281,6 @@ TYPED = TokenDetails(unknown=("BRET",), suggestions=("BRETT", "BERT"))
     [
         ("in_progress", EARLIER, f"wait for that call to end, then look again: {SHOW}"),
         ("in_progress", None, "wait for that call to end, then look again"),
-        ("reservation_lost", EARLIER, "run the command again"),
         ("no_such_payment", None, "see what there is: trade --mock pay history"),
         ("not_unresolved", EARLIER, f"trade --mock pay resume {EARLIER.id}"),
         ("not_live", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
@@ -322,7 +321,7 @@ def test_another_price_or_recipient_than_an_earlier_payment_has() -> None:
         refusal = PaymentRefusedError("no", code=cast(Any, code), details=details, payment=EARLIER)
         told = problem_of(refusal, "trade --mock")
         assert told.hint == f"trade --mock pay resume {EARLIER.id} resends it anyway; or wait until it has expired"
-    own = payment(**RESERVED)
+    own = payment(**UNSENT)
     told = problem_of(PaymentRefusedError("no", code="recipient_changed", details=OTHER, payment=own))
     assert told.hint is not None
     assert told.hint.endswith(f"trade pay trust {OTHER.address}"), "another call remembered another one meanwhile"

@@ -11,7 +11,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 HEAD = """
 import json, os, random, signal, sys, threading
-from tests.unit._ledger import HEADER, NOW, PLENTY, claim, draft, release, reserve, resubmit, submit, told, trusted
+from tests.unit._ledger import ADDRESS, HEADER, NOW, PLENTY, claim, draft, resubmit, submitted, told, trusted
 from tradesdk import Budget, Ledger, LedgerError, PaymentRefusedError, PaymentStage, ReasonCode
 from tradesdk.payments.ledger.claims import owner_name
 
@@ -19,10 +19,11 @@ from tradesdk.payments.ledger.claims import owner_name
 path = sys.argv[1]
 
 def sums_agree(ledger):
-    counts = [payment for payment in ledger.history(limit=10**6) if payment.counted or payment.reserved]
+    ledger.check()
+    counts = [payment for payment in ledger.history(limit=10**6) if payment.counted and payment.paid is not False]
     spending = ledger.spending(PLENTY, now=NOW)
-    assert spending.total == sum(payment.amount for payment in counts), spending
-    assert spending.held == sum(payment.amount for payment in counts if not payment.paid), spending
+    assert spending.total == sum(payment.counted for payment in counts), spending
+    assert spending.held == sum(payment.counted for payment in counts if not payment.paid), spending
     return counts
 """
 LOOK = """

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(not hasattr(os, "fork"), reas
 SPENDERS = """
 number, threads, tries, cancelling, sync = (int(value) for value in sys.argv[2:])
 budget = Budget(per_hour="1.20")  # 40 payments of $0.03
-counts = {"reserved": 0, "refused": 0, "cancelled": 0, "over": 0}
+counts = {"submitted": 0, "refused": 0, "cancelled": 0, "over": 0}
 lock = threading.Lock()
 ledger = Ledger(path, sync=bool(sync), timeout=120)
 start = threading.Barrier(threads)
@@ -26,14 +26,14 @@ def spend(thread):
         # Ids are counted by each process for itself.
         payment = draft(id=f"pay_{number}_{thread}_{turn}", fingerprint=f"{number} {thread} {turn}")
         try:
-            reserve(ledger, payment, budget=budget)
-            result = "reserved"
+            payment = submitted(ledger, payment, budget=budget)
+            result = "submitted"
         except PaymentRefusedError as refusal:
             assert refusal.code == "over_budget"
             result = "refused"
         over = ledger.spending(budget, now=NOW).last_hour > 1_200_000
-        if result == "reserved" and cancelling and chance.random() < 0.9:
-            release(ledger, payment)
+        if result == "submitted" and cancelling and chance.random() < 0.9:
+            told(ledger, payment, ReasonCode.NOT_RECEIVED)
             result = "cancelled"
         with lock:
             counts[result] += 1
@@ -58,32 +58,32 @@ def spenders(path: Path, processes: int, threads: int, tries: int, *, cancelling
 def test_processes_and_threads_share_one_budget(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite3"
     counts = spenders(path, 3, 4, 5, cancelling=False, sync=True)
-    assert counts == {"reserved": 40, "refused": 20, "cancelled": 0, "over": 0}
+    assert counts == {"submitted": 40, "refused": 20, "cancelled": 0, "over": 0}
     assert end(start(LOOK, path)) == 40
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("sync", [True, False])
 def test_many_processes_and_threads_share_one_budget(tmp_path: Path, sync: bool) -> None:
-    """Most of what is reserved is given up again, so that there is always somebody at the limit."""
+    """Most of what is written down is not handed over, so that there is always somebody at the limit."""
     path = tmp_path / "ledger.sqlite3"
     counts = spenders(path, 8, 16, 12, cancelling=True, sync=sync)
     assert counts["over"] == 0
-    assert counts["reserved"] + counts["refused"] + counts["cancelled"] == 8 * 16 * 12
-    assert end(start(LOOK, path)) == counts["reserved"] <= 40
+    assert counts["submitted"] + counts["refused"] + counts["cancelled"] == 8 * 16 * 12
+    assert end(start(LOOK, path)) == counts["submitted"] <= 40
     more = spenders(tmp_path / "other.sqlite3", 8, 16, 12, cancelling=False, sync=sync)
-    assert more == {"reserved": 40, "refused": 8 * 16 * 12 - 40, "cancelled": 0, "over": 0}
+    assert more == {"submitted": 40, "refused": 8 * 16 * 12 - 40, "cancelled": 0, "over": 0}
 
 
 FORKS = """
 ledger, memory = Ledger(path, timeout=120), Ledger.memory()  # the threads below never pause
-first = reserve(ledger)
-reserve(memory)
+first = submitted(ledger)
+submitted(memory)
 stop = threading.Event()
 
 def busy():
     while not stop.is_set():
-        reserve(ledger, budget=Budget.unlimited())
+        submitted(ledger, budget=Budget.unlimited())
         memory.history(limit=1)
 
 workers = [threading.Thread(target=busy) for _ in range(2)]
@@ -98,7 +98,7 @@ for number in range(6):
             assert ledger.get(first.id) == first
             for turn in range(5):
                 name = f"pay_child_{number}_{turn}"
-                made = reserve(ledger, draft(id=name, fingerprint=name), budget=Budget.unlimited())
+                made = submitted(ledger, draft(id=name, fingerprint=name), budget=Budget.unlimited())
                 assert ledger.get(name) == made
             ledger.close()
             try:
@@ -127,18 +127,18 @@ def test_forked_children_use_the_file_and_not_the_memory(tmp_path: Path) -> None
 HOLDS_ON = """
 # A child that is forked in the middle of a parent's life must not cost the parent what it writes afterwards.
 ledger = Ledger(path)
-first = reserve(ledger)
+first = submitted(ledger)
 pid = os.fork()
 if not pid:
     ledger.history()
     sys.exit()  # the whole way out, with everything that is closed there
 os.waitpid(pid, 0)
-second = reserve(ledger)
+second = submitted(ledger)
 pid = os.fork()
 if not pid:
     os.execv(sys.executable, [sys.executable, "-c", "pass"])
 os.waitpid(pid, 0)
-third = reserve(ledger)
+third = submitted(ledger)
 assert ledger.history() == [third, second, first]
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -156,19 +156,19 @@ PAST_PYTHON = """
 import ctypes
 
 ledger, closed = Ledger(path), Ledger(path + "-closed")
-reserve(ledger)
+submitted(ledger)
 pid = ctypes.PyDLL(None).fork()
 if not pid:
     code = 1
     try:
-        reserve(closed)
-        reserve(ledger)
+        submitted(closed)
+        submitted(ledger)
     except LedgerError as error:
         code = 0 if error.code == "ledger_failed" and "forked" in error.message else 2
     finally:
         os._exit(code)
 code = os.waitpid(pid, 0)[1]
-reserve(ledger)
+submitted(ledger)
 ledger.close()
 print(json.dumps(code))
 """

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 from typing import Any
 
 from tradesdk import (
     Budget,
-    Collect,
     Ledger,
-    LedgerRow,
     Payment,
     ReasonCode,
+    SignedHeader,
+)
+from tradesdk.payments.ledger.changes import (
+    Claim,
+    Collect,
+    LedgerRow,
+    Mark,
+    Record,
     ReleaseClaim,
     Reopen,
-    SignedHeader,
-    Spending,
+    Resubmit,
+    Submit,
+    with_terms,
 )
-from tradesdk.payments.ledger.changes import Claim, Mark, Record, Resubmit, Submit
-from tradesdk.payments.ledger.rules import Reservation
+from tradesdk.payments.ledger.rules import Sum
 from tradesdk.payments.ledger.settings import BUDGET, addresses, recipients_of, with_address
 from tradesdk.payments.state_machine import (
     DELIVERED,
@@ -77,25 +84,26 @@ def draft(fingerprint: str | None = None, **changes: Any) -> Payment:
 # What happens to one
 
 
-def wanted(payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Reservation:
-    """A reservation by an owner whose time has passed."""
-    values: dict[str, Any] = {"owner": "nobody", "until": 0.0, "over": 0.0, "now": NOW}
-    return Reservation(payment=draft() if payment is None else payment, budget=budget, **{**values, **changes})
+def wanted(payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Submit:
+    """A signature to write down, by an owner whose time has passed; `earlier` is signed again with the new terms."""
+    payment, earlier = draft() if payment is None else payment, changes.get("earlier")
+    header = changes.pop("header", HEADER)
+    payment = replace(payment if earlier is None else with_terms(earlier, payment), header=header)
+    values: dict[str, Any] = {"earlier": None, "owner": "nobody", "until": 0.0, "over": 0.0, "now": NOW}
+    return Submit(payment=payment, budget=budget, **{**values, **changes})
 
 
-def reserve(store: Ledger, payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Payment:
-    """Reserve it; or the payment that blocks it."""
-    return store.reserve(wanted(payment, budget, **changes))[0]
+def submit(store: Ledger, payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Payment | None:
+    """Write it down as signed; None if another call was faster."""
+    row = store.submit(wanted(payment, budget, **changes))
+    return None if row is None else row.payment
 
 
-def submit(store: Ledger, payment: Payment, header: SignedHeader = HEADER, **changes: Any) -> Payment:
+def submitted(store: Ledger, payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Payment:
     """Write it down as signed."""
-    return store.update(payment.id, Submit(terms=payment, header=header, **{"now": NOW, **changes})).payment
-
-
-def submitted(store: Ledger, payment: Payment | None = None, **changes: Any) -> Payment:
-    """Reserve it and write it down as signed."""
-    return submit(store, reserve(store, payment, **changes), now=changes.get("now", NOW))
+    found = submit(store, payment, budget, **changes)
+    assert found is not None
+    return found
 
 
 def resubmit(store: Ledger, payment: Payment, **changes: Any) -> Payment:
@@ -111,14 +119,16 @@ def told(
     *,
     owner: str | None = None,
     now: float = NOW,
+    before: Payment | None = None,
     **report: Any,
 ) -> Payment:
-    """Write down what an answer to its newest signature means."""
+    """Write down what an answer to its newest signature means; `before`: as it was before that was written down."""
     if code is ReasonCode.NOT_RECEIVED:
         report = {"sent": False, **report}
-    change = Record(
-        report=Report(MEANINGS[code], reason, **report), signatures=payment.signatures, owner=owner, now=now
-    )
+    if before is None and payment.submissions == 1:
+        before = replace(payment, counted=0, submissions=0, signatures=0, header=None)
+    what = Report(MEANINGS[code], reason, **report)
+    change = Record(report=what, signatures=payment.signatures, before=before, owner=owner, now=now)
     return store.update(payment.id, change).payment
 
 
@@ -144,8 +154,8 @@ def release(store: Ledger, payment: Payment, owner: str | None = None) -> Paymen
     return store.update(payment.id, ReleaseClaim(owner=owner)).payment
 
 
-def spent_by(store: Ledger, run: str, *, now: float = NOW) -> Spending:
-    """What the payments of a batch run count."""
+def spent_by(store: Ledger, run: str, *, now: float = NOW) -> Sum:
+    """What the payments of a batch run count, and the part that is held."""
     found = store.overview("", PLENTY, now=now, run=run).run
     assert found is not None
     return found
@@ -176,20 +186,15 @@ IN_DOUBT = ("sent", ReasonCode.UNKNOWN.value)
 NOT_TAKEN = (ReasonCode.REJECTED.value, ReasonCode.REFUSED.value)
 TAKEN = tuple(code.value for code in (ReasonCode.UNDELIVERED, ReasonCode.SUSPECT, ReasonCode.TAKEN_ELSEWHERE))
 MARKED = ("marked paid", "marked unpaid", "paid by the chain", "unpaid by the chain")
-NEVER_SENT = ("released", ReasonCode.NOT_RECEIVED.value)
-PLACES = ("reserved", *NEVER_SENT, *IN_DOUBT, *NOT_TAKEN, "delivered", *TAKEN, *MARKED)
+UNSENT = ReasonCode.NOT_RECEIVED.value
+PLACES = (UNSENT, *IN_DOUBT, *NOT_TAKEN, "delivered", *TAKEN, *MARKED)
 """Wherever a payment may be, by the way there: what was told of it, or by whom it was marked."""
-COUNTS_NOTHING = (*NEVER_SENT, "marked unpaid", "unpaid by the chain")
+COUNTS_NOTHING = (UNSENT, "marked unpaid", "unpaid by the chain")
 
 
 def at(store: Ledger, place: str, **changes: Any) -> Payment:
     """A payment at a place, on the way it comes there."""
-    payment = reserve(store, draft(**changes))
-    if place == "reserved":
-        return payment
-    if place == "released":
-        return release(store, payment)
-    payment = submit(store, payment)
+    payment = submitted(store, draft(**changes))
     if place == "sent":
         return payment
     if place not in MARKED:

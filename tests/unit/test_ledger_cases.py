@@ -16,7 +16,7 @@ from tradesdk.payments.ledger import claims
 from tradesdk.payments.ledger.claims import is_dead, owner_name
 
 from .._rows import each_of
-from ._ledger import MIDNIGHT, NOW, PLENTY, Machines, claim, reserve
+from ._ledger import MIDNIGHT, NOW, PLENTY, Machines, claim, submitted
 from ._ledger_cases import CASES, SOME
 
 
@@ -47,18 +47,18 @@ def test_the_times_of_the_cases() -> None:
 
 
 def test_the_claim_of_a_dead_process_does_not_count(ledger: Ledger, dead: str) -> None:
-    payment = reserve(ledger, owner=dead, until=NOW + 60)
+    payment = submitted(ledger, owner=dead, until=NOW + 60)
     assert claim(ledger, payment, owner_name())
 
 
 def test_a_dead_owner_holds_nothing_whatever_the_clock_says(ledger: Ledger, dead: str) -> None:
-    payment = reserve(ledger, owner=dead, until=NOW + 300)
+    payment = submitted(ledger, owner=dead, until=NOW + 300)
     assert claim(ledger, payment, "other", until=NOW, now=NOW - 30)
 
 
 def test_memory_keeps_what_it_knows_when_it_is_closed() -> None:
     with Ledger.memory() as ledger:
-        payment = reserve(ledger)
+        payment = submitted(ledger)
     ledger.close()
     assert ledger.path is None
     assert ledger.get(payment.id) == payment
@@ -69,7 +69,7 @@ def test_memory_keeps_what_it_knows_when_it_is_closed() -> None:
 def test_memory_needs_no_sqlite_that_loads_databases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=WithoutLoading))
     with Ledger.memory() as ledger:
-        payment = reserve(ledger)
+        payment = submitted(ledger)
         assert ledger.get(payment.id) == payment
 
 

@@ -24,7 +24,7 @@ from tradesdk import (
 from tradesdk.payments.ledger.schema import VERSION
 
 from .._rows import each_of
-from ._ledger import NOW, PLENTY, draft, reserve, submit, told
+from ._ledger import NOW, PLENTY, draft, set_budget, submit, submitted, told
 
 SECRET = SignedHeader("c2VjcmV0LWNoZXF1ZQ==" * 200)
 posix = pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
@@ -36,7 +36,7 @@ def mode(path: Path) -> int:
 
 def refused(path: Path, code: str) -> LedgerError:
     with Ledger(path, timeout=0) as ledger, pytest.raises(LedgerError) as caught:
-        reserve(ledger)
+        submitted(ledger)
     assert caught.value.code == code
     assert "nothing was sent" in caught.value.message
     assert caught.value.hint
@@ -54,7 +54,7 @@ def test_it_is_kept_in_the_file(path: Path) -> None:
     assert ledger.path == path
     assert not path.exists()  # not before it is needed
     with ledger:
-        first = reserve(ledger)
+        first = submitted(ledger)
         ledger.close()
         assert ledger.get(first.id) == first  # it opens again
     with Ledger(str(path)) as again:
@@ -106,7 +106,7 @@ def test_a_relative_path_does_not_move(tmp_path: Path, monkeypatch: pytest.Monke
     with Ledger("here.sqlite3") as ledger:
         (tmp_path / "else").mkdir()
         monkeypatch.chdir(tmp_path / "else")
-        reserve(ledger)
+        submitted(ledger)
     assert (tmp_path / "here.sqlite3").exists()
 
 
@@ -117,21 +117,21 @@ def test_only_its_owner_may_read_it(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         with Ledger(path) as ledger:
-            reserve(ledger)
+            submitted(ledger)
             files = {file.name: mode(file) for file in path.parent.iterdir()}
     finally:
         os.umask(before)
-    assert files == {"ledger.sqlite3": 0o600, "ledger.sqlite3-wal": 0o600, "ledger.sqlite3-shm": 0o600}
+    assert files == {f"ledger.sqlite3{side}": 0o600 for side in ("", "-wal", "-shm", "-signed")}
     assert mode(path.parent) == mode(path.parent.parent) == 0o700
 
 
 @posix
 def test_one_that_others_may_read_is_made_private(path: Path) -> None:
     with Ledger(path) as ledger, Ledger(path) as other:
-        reserve(ledger)
+        set_budget(ledger, PLENTY)
         for file in path.parent.iterdir():
             file.chmod(0o666)
-        reserve(other)
+        submitted(other)
         assert {mode(file) for file in path.parent.iterdir()} == {0o600}
 
 
@@ -150,24 +150,24 @@ def test_links_are_followed(tmp_path: Path) -> None:
     link, real = tmp_path / "link", tmp_path / "elsewhere" / "real.sqlite3"
     link.symlink_to(real)
     with Ledger(link) as ledger, Ledger(real) as same:
-        payment = reserve(ledger)
+        payment = submitted(ledger)
         assert same.get(payment.id) == payment
         assert ledger.path == link
     assert link.is_symlink()
-    assert [file.name for file in real.parent.iterdir()] == ["real.sqlite3"]
+    assert sorted(file.name for file in real.parent.iterdir()) == ["real.sqlite3", "real.sqlite3-signed"]
 
 
 def test_odd_names_are_names(tmp_path: Path) -> None:
     for name in ("a?mode=memory", "b#c", "d%20e", "f g", "ü"):
         with Ledger(tmp_path / name) as ledger:
-            reserve(ledger)
+            submitted(ledger)
         assert (tmp_path / name).exists()
 
 
 @pytest.mark.parametrize(("sync", "level"), [(True, 3), (False, 0)])
 def test_it_is_as_durable_as_it_can_be(path: Path, sync: bool, level: int) -> None:
     with Ledger(path, sync=sync) as ledger:
-        reserve(ledger)
+        submitted(ledger)
         names = ("journal_mode", "synchronous", "fullfsync", "checkpoint_fullfsync", "secure_delete")
         pragmas = [(f"PRAGMA {name}", ()) for name in names]
         found = [rows[0][0] for rows in ledger._engine.run(lambda db: db.read(*pragmas))]
@@ -176,7 +176,7 @@ def test_it_is_as_durable_as_it_can_be(path: Path, sync: bool, level: int) -> No
 
 def test_a_signed_payment_is_gone_from_the_file_at_its_end(path: Path) -> None:
     with Ledger(path) as ledger:
-        payment = submit(ledger, reserve(ledger), SECRET)
+        payment = submitted(ledger, header=SECRET)
         ledger.close()
         assert SECRET[:400].encode() in path.read_bytes()
         told(ledger, payment, ReasonCode.DELIVERED)
@@ -189,7 +189,7 @@ THAWED = """
 import os, sys, tempfile
 from pathlib import Path
 from typing import Any
-from tests.unit._ledger import reserve
+from tests.unit._ledger import submitted
 from tradesdk import LedgerError, PaymentRefusedError
 from tradesdk import Budget
 from tradesdk import Ledger
@@ -202,21 +202,21 @@ if os.geteuid() == 0:
 with tempfile.TemporaryDirectory() as name:
     path = Path(name) / "ledger"
     with Ledger(path) as ledger:
-        first = reserve(ledger)
+        first = submitted(ledger)
     path.chmod(0o400)
     ledger = Ledger(path)
     assert ledger.history() == [first]
     try:
-        reserve(ledger)
+        submitted(ledger)
     except LedgerError as error:
         print(error.code)
     if sys.argv[1] == "closed":
         ledger.close()
-    print(sorted(oct(file.stat().st_mode & 0o777) for file in path.parent.iterdir()))
+    print(sorted(oct(path.with_name(f"ledger{side}").stat().st_mode & 0o777) for side in ("", "-wal", "-shm")))
     path.chmod(0o600)
-    second = reserve(ledger)
+    second = submitted(ledger)
     assert ledger.history() == [second, first]
-    print(sorted(oct(file.stat().st_mode & 0o777) for file in path.parent.iterdir()))
+    print(sorted(oct(path.with_name(f"ledger{side}").stat().st_mode & 0o777) for side in ("", "-wal", "-shm")))
     ledger.close()
 """
 
@@ -252,7 +252,7 @@ def write(path: Path, *statements: str) -> None:
 def test_another_version_is_left_alone(path: Path, version: int, hint: str) -> None:
     path = path.parent / f"{version}" / path.name
     with Ledger(path) as ledger:
-        reserve(ledger)
+        submitted(ledger)
     write(path, f"PRAGMA user_version = {version}", "ALTER TABLE payments RENAME TO others")
     before = path.read_bytes()
     error = refused(path, "ledger_version")
@@ -260,15 +260,15 @@ def test_another_version_is_left_alone(path: Path, version: int, hint: str) -> N
     assert f"has version {version}, and this release reads version {VERSION} only" in error.message
     assert hint in error.hint
     assert path.read_bytes() == before
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}-signed"]
 
 
 def test_a_newer_release_may_change_it_while_it_is_open(path: Path) -> None:
     with Ledger(path) as ledger:
-        payment = reserve(ledger)
+        payment = submitted(ledger)
         write(path, "PRAGMA user_version = 99")
         with pytest.raises(LedgerError) as writing:
-            reserve(ledger)
+            submitted(ledger)
         with pytest.raises(LedgerError) as reading:
             ledger.get(payment.id)
         assert (writing.value.code, reading.value.code) == ("ledger_version", "ledger_version")
@@ -287,11 +287,11 @@ def test_a_refusal_that_is_kept_holds_nothing_open(path: Path) -> None:
     budget = Budget(per_hour="0.05")
     with Ledger(path, timeout=0) as ledger, Ledger(path, timeout=0) as other:
         for _ in range(3):  # more than the refusal has to read
-            reserve(ledger, draft(amount=10_000))
+            submitted(ledger, draft(amount=10_000))
         with pytest.raises(PaymentRefusedError) as kept:
-            reserve(ledger, budget=budget)
-        reserve(other)
-        reserve(ledger)
+            submit(ledger, budget=budget)
+        submitted(other)
+        submitted(ledger)
         assert kept.value.code == "over_budget"
         assert len(other.history()) == 5
 
@@ -303,7 +303,7 @@ def test_many_threads_may_open_it_at_once(path: Path) -> None:
     def open_it(ledger: Ledger) -> None:
         start.wait()
         try:
-            reserve(ledger)
+            submitted(ledger)
         except Exception as error:
             failures.append(error)
 

@@ -30,6 +30,8 @@ from tradesdk._fleet import blocking
 from tradesdk._fleet.blocking import Connection, Link, Statement, connect
 from tradesdk._fleet.server import ANSWER, Row, server
 from tradesdk.fleet import create_tables
+from tradesdk.payments.ledger.changes import Record
+from tradesdk.payments.state_machine import DELIVERED, NOT_RECEIVED, OPEN, Report
 
 from .._pages import ROOT, blocks
 from .._ports import free_port
@@ -38,7 +40,7 @@ from .._rows import each_of
 from .._seeds import drawn
 from .._seller import Seller, settled
 from .._sync._market import market_of
-from ._ledger import NOW, PLENTY, Machines, claim, draft, reserve, submit, submitted, told, wanted
+from ._ledger import NOW, PLENTY, Machines, claim, draft, resubmit, submitted, told, wanted
 from ._ledger_cases import CASES, SOME
 from ._ledger_model import play_course
 
@@ -65,7 +67,7 @@ class Emptied:
         self.postgres, self.schema = postgres, schema
 
     def __call__(self) -> Ledger:
-        tables = ", ".join(f"{self.schema}.{name}" for name in ("payments", "days", "settings"))
+        tables = ", ".join(f"{self.schema}.{name}" for name in ("payments", "sums", "runs", "settings"))
         self.postgres.do(f"TRUNCATE {tables}")
         return self.machine()
 
@@ -93,52 +95,90 @@ def test_a_random_course(postgres: Postgres, schema: str, machines: int) -> None
     play_course(empty if machines == 1 else empty.machines, 3, steps=15)
 
 
-def test_a_payment_takes_four_round_trips(ledger: Ledger) -> None:
-    """Two for what depends on all payments, and one for each change of the row that this ledger wrote last."""
+def outcome(owner: str = "me") -> Record:
+    return Record(report=Report(DELIVERED, "delivered"), signatures=1, owner=owner, now=NOW)
+
+
+def test_a_payment_takes_three_round_trips(ledger: Ledger) -> None:
+    """Two for what depends on all payments, and one for each change of the row that its call has."""
     submitted(ledger, draft(id="pay_before", fingerprint="before"))  # the first one remembers its recipient
     with patch.object(Connection, "run", autospec=True, side_effect=Connection.run) as run:
-        payment = submit(ledger, reserve(ledger, owner="me", until=NOW + 60), owner="me")
-        told(ledger, payment, ReasonCode.DELIVERED, owner="me")
-    assert run.call_count == 4
+        row = ledger.submit(wanted(owner="me", until=NOW + 60))
+        assert row is not None
+        ledger.update(row.payment.id, outcome(), row)
+    assert run.call_count == 3
 
 
 @each_of("name", [None, "named"])
-def test_a_paid_call_takes_six_round_trips(ledger: Ledger, name: str | None) -> None:
-    """One to look before anything is requested, those four, and one when the caller has the answer."""
+def test_a_paid_call_takes_four_round_trips(ledger: Ledger, name: str | None) -> None:
+    """One to look before anything is requested, and those three: the answer is collected where it is written down."""
     client = market_of(Seller(receipt=settled()), ledger=ledger)
     client.token_prices(["WETH"], max_price="0.06", purchase=name and "first")
     with patch.object(Connection, "run", autospec=True, side_effect=Connection.run) as run:
         assert client.token_prices(["BRETT"], max_price="0.06", purchase=name).charged
-    assert run.call_count == 6
+    assert run.call_count == 4
 
 
-@each_of("change", ["submit", "told"])
-@each_of("landed", [True, False], ids=["landed", "lost"])
-def test_a_commit_whose_answer_is_lost_is_made_once(ledger: Ledger, change: str, landed: bool) -> None:
-    """The connection of a call ends with the commit, before or after it."""
-    mine: dict[str, Any] = {"owner": "me"}
-    payment = reserve(ledger, **mine, until=NOW + 60)
-    if change == "told":
-        payment = submit(ledger, payment, **mine)
-    run, cut = Connection.run, [True]
+class Cut:
+    """Instead of `Connection.run`: the connection is lost in one round trip, after it was run or before.
 
-    def lost(connection: Connection, statements: Sequence[Statement]) -> list[list[Row]]:
-        if cut.pop() if cut else False:
-            if landed:
+    Args:
+        at: which one it is.
+        landed: whether it was run.
+    """
+
+    def __init__(self, at: int, landed: bool) -> None:
+        self.left, self.landed = at, landed
+
+    def __enter__(self) -> None:
+        run = Connection.run
+
+        def cut(connection: Connection, statements: Sequence[Statement]) -> list[list[Row]]:
+            self.left -= 1
+            if self.left:
+                return run(connection, statements)
+            if self.landed:
                 run(connection, statements)
             raise psycopg.OperationalError("cut")
-        return run(connection, statements)
 
-    with patch.object(Connection, "run", lost):
-        if change == "submit":
-            after = submit(ledger, payment, **mine)
-        else:
-            after = told(ledger, payment, ReasonCode.DELIVERED, **mine)
-    assert not cut
-    assert ledger.get(payment.id) == after
-    assert (after.submissions, after.signatures, after.stage) == (
-        (1, 1, "sent") if change == "submit" else (1, 1, "answered")
-    )
+        self._patch = patch.object(Connection, "run", cut)
+        self._patch.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._patch.stop()
+        assert self.left <= 0
+
+
+@each_of("landed", [True, False], ids=["landed", "lost"])
+def test_a_commit_whose_answer_is_lost_is_made_once(ledger: Ledger, landed: bool) -> None:
+    """The connection of a call ends with the commit, before or after it."""
+    row = ledger.submit(wanted(draft(id=f"pay_{landed}", fingerprint=f"{landed}"), owner="me", until=NOW + 60))
+    assert row is not None
+    with Cut(1, landed):
+        after = ledger.update(row.payment.id, outcome(), row).payment
+    assert ledger.get(row.payment.id) == after
+    assert (after.submissions, after.signatures, after.stage) == (1, 1, "answered")
+    ledger.check()
+
+
+@each_of("again", [True, False])
+@each_of("landed", [True, False], ids=["landed", "lost"])
+def test_a_signature_whose_commit_is_not_answered_is_not_handed_over(ledger: Ledger, again: bool, landed: bool) -> None:
+    """The call fails, as nobody knows whether it is written; and puts it right where it is."""
+    name = f"{again} {landed}"
+    first = submitted(ledger, draft(id=f"pay_{name}", fingerprint=name)) if again else None
+    held, later = ledger.spending(PLENTY, now=NOW).held, NOW + 200
+    asked = draft(id=f"pay_{name}", fingerprint=name, valid_before=int(later) + 60, amount=50_000)
+    change = wanted(asked, earlier=first, owner="me", until=later + 60, now=later, over=later)
+    seen = ledger.overview(name, PLENTY, now=NOW).row
+    with Cut(2, landed), pytest.raises(LedgerError):
+        ledger.submit(change)
+    assumed = change.written(seen)
+    unsent = Report(NOT_RECEIVED, "interrupted", sent=False)
+    end = Record(report=unsent, signatures=assumed.payment.signatures, before=first or asked, owner="me", now=later)
+    after = ledger.update(asked.id, end, assumed).payment
+    assert (after.counted, after.submissions) == ((30_000, 1) if again else (0, 0))
+    assert ledger.spending(PLENTY, now=NOW).held == held
     ledger.check()
 
 
@@ -152,53 +192,52 @@ def test_many_courses(postgres: Postgres, schema: str, seeds: range) -> None:
 
 
 @each_of("seconds", [62, -62, 90_000])
-def test_a_machine_whose_clock_differs_reserves_nothing(ledger: Ledger, seconds: int) -> None:
-    """Budgets of an hour and a day go by it, and a reservation from the future is void for the others."""
+def test_a_machine_whose_clock_differs_signs_nothing(ledger: Ledger, seconds: int) -> None:
+    """Budgets of an hour and a day go by it."""
     real = SystemClock.now
     with patch.object(SystemClock, "now", lambda clock: real(clock) + seconds):
         with pytest.raises(PaymentRefusedError, match=f"{'ahead of' if seconds > 0 else 'behind'} that of") as caught:
-            reserve(ledger)
+            submitted(ledger)
         assert ledger.history() == []
     assert (caught.value.code, caught.value.charged) == ("clock_difference", False)
     assert "clock" in caught.value.hint
 
 
-@each_of("gone", [True, False])
+@each_of("again", [False, True])
 def test_what_was_sent_counts_though_the_database_is_set_back(
-    postgres: Postgres, schema: str, ledger: Ledger, gone: bool
+    postgres: Postgres, schema: str, ledger: Ledger, again: bool
 ) -> None:
     """As by a failover to a standby without the last commits, in the middle of a call."""
-    submitted(ledger, draft(id=f"pay_{gone}", fingerprint=f"before {gone}"))
-    tables = ("payments", "days")
-    mine: dict[str, Any] = {"owner": "me"}
-    if gone:
-        postgres.do(*(f"CREATE TABLE {schema}.{name}_{gone} AS TABLE {schema}.{name}" for name in tables))
-    payment = reserve(ledger, **mine, until=NOW + 60)
-    if not gone:
-        postgres.do(*(f"CREATE TABLE {schema}.{name}_{gone} AS TABLE {schema}.{name}" for name in tables))
-    payment = submit(ledger, payment, **mine)
-    for name in tables:
-        columns = postgres.columns(schema, name)
+    name, tables = f"call {again}", ("payments", "sums")
+    first = submitted(ledger, draft(id=f"pay_{again}", fingerprint=name)) if again else None
+    postgres.do(*(f"CREATE TABLE {schema}.{name}_{again} AS TABLE {schema}.{name}" for name in tables))
+    asked = draft(id=f"pay_{again}", fingerprint=name, valid_before=int(NOW) + 400, amount=50_000)
+    mine: dict[str, Any] = {"owner": "me", "until": NOW + 300, "now": NOW + 200, "over": NOW + 200}
+    row = ledger.submit(wanted(asked, earlier=first, **mine))
+    assert row is not None
+    for table in tables:
+        columns = postgres.columns(schema, table)
         postgres.do(
-            f"TRUNCATE {schema}.{name}",
-            f"INSERT INTO {schema}.{name} ({columns}) OVERRIDING SYSTEM VALUE "  # noqa: S608
-            f"SELECT {columns} FROM {schema}.{name}_{gone}",
+            f"TRUNCATE {schema}.{table}",
+            f"INSERT INTO {schema}.{table} ({columns}) OVERRIDING SYSTEM VALUE "  # noqa: S608
+            f"SELECT {columns} FROM {schema}.{table}_{again}",
         )
-    with Ledger.postgres(postgres.url(), schema=schema) as other:  # the row is written by others meanwhile
-        other.reserve(wanted(now=NOW + 200))
-    after = told(ledger, payment, ReasonCode.UNKNOWN, **mine, now=NOW + 201)
-    assert (after.stage, after.signatures, after.header) == (payment.stage, 1, payment.header)
-    assert ledger.get(payment.id) == after
-    sent = [one for one in ledger.history() if one.signatures]
-    assert payment.id in [one.id for one in sent]
-    assert ledger.spending(PLENTY, now=NOW + 201).held == 30_000 * len(sent)
+    with Ledger.postgres(postgres.url(), schema=schema) as other:  # others write meanwhile
+        submitted(other, draft(id=f"pay_other_{again}", fingerprint=f"other {again}"), now=NOW + 200)
+    report = Report(OPEN, "lost")
+    lost = Record(report=report, signatures=row.payment.signatures, owner="me", now=NOW + 201)
+    after = ledger.update(asked.id, lost, row).payment
+    assert (after.stage, after.signatures, after.header) == ("sent", row.payment.signatures, row.payment.header)
+    assert ledger.get(asked.id) == after
+    assert ledger.spending(PLENTY, now=NOW + 201).held == sum(one.counted for one in ledger.history())
+    assert after.counted == 50_000
     ledger.check()
 
 
 @each_of("seconds", [600, -600])
 def test_a_claim_ends_by_the_servers_clock(postgres: Postgres, schema: str, ledger: Ledger, seconds: int) -> None:
     """Not by that of another machine, which is ahead or behind."""
-    payment = reserve(ledger, draft(id=f"pay_{seconds}", fingerprint="x"), owner="somebody", until=NOW + 300)
+    payment = submitted(ledger, draft(id=f"pay_{seconds}", fingerprint=f"{seconds}"), owner="somebody", until=NOW + 300)
     real = SystemClock.now
     with (
         patch.object(SystemClock, "now", lambda clock: real(clock) + seconds),
@@ -210,7 +249,7 @@ def test_a_claim_ends_by_the_servers_clock(postgres: Postgres, schema: str, ledg
 
 
 def test_tables_are_created_once(postgres: Postgres, schema: str, ledger: Ledger) -> None:
-    payment = reserve(ledger)
+    payment = submitted(ledger)
     assert not create_tables(postgres.url(), schema=schema)
     assert ledger.get(payment.id) == payment
     ledger.check()
@@ -255,7 +294,7 @@ def test_its_name_shows_no_password(postgres: Postgres) -> None:
     url = postgres.url().replace("postgres@", "postgres:swordfish@")
     ledger = Ledger.postgres(url, schema="nowhere")
     with pytest.raises(LedgerError) as caught:
-        reserve(ledger)
+        submitted(ledger)
     inside = caught.tb.tb_next  # this function has the URL
     frames = traceback.TracebackException(LedgerError, caught.value, inside, capture_locals=True)
     assert f"127.0.0.1:{postgres.port}" in repr(ledger)
@@ -264,10 +303,9 @@ def test_its_name_shows_no_password(postgres: Postgres) -> None:
 
 
 def test_an_error_shows_no_signed_payment(postgres: Postgres, schema: str, ledger: Ledger) -> None:
-    payment = reserve(ledger)
     postgres.do(f"ALTER TABLE {schema}.payments ADD CHECK (header IS NULL)")  # its message shows the row
     with pytest.raises(LedgerError) as caught:
-        submit(ledger, payment)
+        submitted(ledger)
     frames = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
     text = "".join(frames.format())
     assert caught.value.code == "ledger_failed"
@@ -279,9 +317,9 @@ def test_an_error_shows_no_signed_payment(postgres: Postgres, schema: str, ledge
 
 
 def refused(url: str, code: str, *says: str, schema: str = "nowhere", hint: str = "") -> None:
-    """A reservation fails with a code, and creating the tables with the same of a fleet."""
+    """Writing down a signature fails with a code, and creating the tables with the same of a fleet."""
     with Ledger.postgres(url, schema=schema) as ledger, pytest.raises(LedgerError) as caught:
-        reserve(ledger)
+        submitted(ledger)
     error = caught.value
     assert error.code == f"ledger_{code}", error
     for text in (*says, "nothing was sent"):
@@ -325,11 +363,11 @@ def test_a_server_that_is_stopped_is_not_asked_again(
     proxy = Proxy(postgres.port)
     url = postgres.url().replace(f":{postgres.port}/", f":{proxy.port}/")
     with Ledger.postgres(url, schema=schema) as ledger:
-        reserve(ledger)
+        submitted(ledger)
         asked = proxy.connections
         proxy.silent = True
         with pytest.raises(LedgerError) as caught:
-            reserve(ledger)
+            submitted(ledger)
         assert (caught.value.code, proxy.connections) == ("ledger_unreachable", asked)
     proxy.cut()
 
@@ -387,7 +425,7 @@ def test_one_without_tables_is_not_begun_anew(postgres: Postgres, schema: str, l
     submitted(ledger)
     postgres.do(f"DROP SCHEMA {schema} CASCADE")
     with pytest.raises(LedgerError) as caught:
-        reserve(ledger)
+        submitted(ledger)
     assert caught.value.code == "ledger_lost"
 
 
@@ -451,15 +489,19 @@ def test_one_with_a_full_disk(postgres: Postgres, schema: str, ledger: Ledger) -
         f"CREATE TRIGGER full_disk BEFORE INSERT ON {schema}.payments EXECUTE FUNCTION {schema}.full()",
     )
     with pytest.raises(LedgerError, match="no space is left") as caught:
-        reserve(ledger)
+        submitted(ledger)
     assert caught.value.code == "ledger_failed"
     assert ledger.history() == []
 
 
 def test_one_that_was_emptied(postgres: Postgres, schema: str, ledger: Ledger) -> None:
-    payment = reserve(ledger, owner="me", until=NOW + 60)
+    payment = submitted(ledger, owner="me", until=NOW + 60)
     postgres.do(f"TRUNCATE {schema}.ledger")
-    uses: list[Callable[[], object]] = [lambda: submit(ledger, payment, owner="me"), lambda: ledger.get(payment.id)]
+    uses: list[Callable[[], object]] = [
+        lambda: submitted(ledger),
+        lambda: resubmit(ledger, payment),
+        lambda: ledger.get(payment.id),
+    ]
     for use in uses:
         with pytest.raises(LedgerError, match="has lost its content") as caught:
             use()
@@ -492,7 +534,7 @@ def test_one_behind_a_pooler_runs_no_statement_of_another_program(postgres: Post
             ours.run([("BEGIN", ()), ("SELECT 1", ()), ("COMMIT", ())])
 
 
-def test_a_reservation_after_a_long_rest_takes_no_longer_than_others(
+def test_a_payment_after_a_long_rest_takes_no_longer_than_others(
     postgres: Postgres, schema: str, ledger: Ledger
 ) -> None:
     """Answers that are kept no longer are deleted some at a time: all of them could take longer than a server has."""
@@ -507,17 +549,17 @@ def test_a_reservation_after_a_long_rest_takes_no_longer_than_others(
     )
     later, left = NOW + 31 * 86400, []
     for number in range(2):
-        reserve(ledger, draft(id=f"later_{number}", fingerprint=f"later {number}"), now=later)
+        submitted(ledger, draft(id=f"later_{number}", fingerprint=f"later {number}"), now=later)
         left.append(sum(one.reply is not None for one in ledger.history(limit=2000)))
     assert 0 < left[0] < 1000
     assert left[1] == 0
 
 
 def test_one_that_another_release_has_changed(postgres: Postgres, schema: str, ledger: Ledger) -> None:
-    payment = reserve(ledger)
+    payment = submitted(ledger)
     uses: list[Callable[[], object]] = [
-        lambda: submit(ledger, payment),
-        lambda: reserve(ledger),
+        lambda: resubmit(ledger, payment),
+        lambda: submitted(ledger),
         lambda: ledger.get(payment.id),
     ]
     for version in (1, 99):
@@ -530,9 +572,9 @@ def test_one_that_another_release_has_changed(postgres: Postgres, schema: str, l
 
 def test_one_that_ends_a_connection_is_used_again(postgres: Postgres, ledger: Ledger) -> None:
     """As after its restart: the next call connects again."""
-    payment = reserve(ledger)
+    payment = submitted(ledger)
     postgres.do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tradesdk'")
-    assert submit(ledger, payment).submissions == 1
+    assert resubmit(ledger, payment).submissions == 2
     assert ledger.spending(PLENTY, now=NOW).total == 30_000
 
 
@@ -542,14 +584,14 @@ def test_one_that_another_program_has_locked(postgres: Postgres, schema: str) ->
         psycopg.connect(postgres.url()) as other,
         Ledger.postgres(postgres.url(), schema=schema, timeout=0) as ledger,
     ):
-        reserve(ledger)
+        submitted(ledger)
         other.execute(f"UPDATE {schema}.ledger SET version = version".encode())  # noqa: S608
         with pytest.raises(LedgerError) as caught:
-            reserve(ledger)
+            submitted(ledger)
         assert caught.value.code == "ledger_locked"
         assert len(ledger.history()) == 1  # reading goes on
         other.rollback()
-        reserve(ledger)
+        submitted(ledger)
 
 
 def test_a_statement_that_failed_with_another_can_be_made_again(postgres: Postgres) -> None:
@@ -569,12 +611,13 @@ def test_a_statement_that_failed_with_another_can_be_made_again(postgres: Postgr
 
 
 def test_an_interrupt_in_a_round_trip_leaves_nothing_open(postgres: Postgres, ledger: Ledger) -> None:
-    payment = reserve(ledger)
+    first = submitted(ledger)
     for number in range(2):
         with patch.object(blocking, "wait", side_effect=[KeyboardInterrupt]), pytest.raises(KeyboardInterrupt):
-            submit(ledger, payment)
-        assert ledger.get(payment.id) == payment, number
-    assert submit(ledger, payment).submissions == 1
+            submitted(ledger)
+        assert ledger.history() == [first], number
+    second = submitted(ledger)
+    assert ledger.history() == [second, first]
     with closing(Link(server(postgres.url()))) as link:
         link.run(("BEGIN", ()))
         with patch.object(blocking, "wait", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
@@ -637,7 +680,7 @@ def test_the_url_may_come_from_the_environment(
 ) -> None:
     monkeypatch.setenv("TRADE_FLEET", postgres.url())
     with Ledger.postgres(schema=schema) as ledger:
-        reserve(ledger)
+        submitted(ledger)
     monkeypatch.delenv("TRADE_FLEET")
     with pytest.raises(ConfigError, match="TRADE_FLEET"):
         Ledger.postgres()
@@ -650,12 +693,12 @@ def test_what_is_no_schema(schema: str) -> None:
 
 
 def test_a_forked_child_connects_for_itself(ledger: Ledger) -> None:
-    first = reserve(ledger)
+    first = submitted(ledger)
     pid = os.fork()
     if not pid:
         code = 1
         try:
-            second = reserve(ledger, draft(id="pay_child", fingerprint="child"))
+            second = submitted(ledger, draft(id="pay_child", fingerprint="child"))
             code = 0 if ledger.history() == [second, first] else 2
         finally:
             os._exit(code)

@@ -12,7 +12,7 @@ import pytest
 from tradesdk import Ledger, LedgerError, Payment, PaymentStage, Receipt, SignedHeader
 
 from .._rows import each_of
-from ._ledger import HEADER, NOW, draft, mark, reserve, resubmit, submit, submitted
+from ._ledger import HEADER, NOW, draft, mark, resubmit, submitted
 from ._pickled import pickled
 
 RECEIPT = Receipt(success=True, transaction="0xab", network="eip155:8453", raw={"extra": [1]})
@@ -104,14 +104,17 @@ def test_no_traceback_of_the_ledger_shows_it(tmp_path: Path) -> None:
 
     path = tmp_path / "ledger"
     with Ledger(path) as ledger:
-        reserved, kept = reserve(ledger), submitted(ledger)
+        kept = submitted(ledger)
         with sqlite3.connect(path) as db:
-            db.execute("CREATE TRIGGER no BEFORE UPDATE ON payments BEGIN SELECT RAISE(ABORT, 'no'); END")
+            for change in ("INSERT", "UPDATE"):
+                db.execute(
+                    f"CREATE TRIGGER no_{change} BEFORE {change} ON payments BEGIN SELECT RAISE(ABORT, 'no'); END"
+                )
         with pytest.raises(LedgerError) as refused:
-            submit(ledger, reserved)
+            submitted(ledger)
         with pytest.raises(LedgerError) as again:
             resubmit(ledger, kept)
-        db.execute("DROP TRIGGER no")
+        db.execute("DROP TRIGGER no_UPDATE")
         db.execute("UPDATE payments SET stage = 'odd'")
         db.commit()
         db.close()

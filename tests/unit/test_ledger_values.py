@@ -32,13 +32,13 @@ from tradesdk_cli.pay.records import whole
 from .._clock import VirtualClock
 from .._rows import each_of
 from .._texts import texts
-from ._ledger import ADDRESS, NOW, ORIGIN, draft, reserve, submitted, told, trust
+from ._ledger import ADDRESS, NOW, ORIGIN, draft, submit, submitted, told, trust
 
 RECIPIENTS = f"recipients of {ORIGIN}"
 COLUMNS = (*(field.name for field in fields(Payment)), "owner", "until", "revision")
 CELLS = [("payments", column) for column in COLUMNS]
 CELLS += [("settings", "name"), ("settings", "value"), ("runs", "run"), ("runs", "payment")]
-CELLS += [("days", column) for column in ("day", "counted", "held")]
+CELLS += [("sums", column) for column in ("unit", "at", "counted", "held")]
 SET = Budget(per_day="5").to_json()
 FULL = Budget(per_hour="0.01", per_day="0.01")
 
@@ -51,7 +51,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Ledger(path, sync=False) as ledger:
         trust(ledger, ORIGIN, ADDRESS)
         ledger.set_setting("budget", lambda before: Budget(per_day="9").to_json())
-        reserve(ledger, draft("reserved", run="run"), owner="somebody")
+        told(ledger, submitted(ledger, draft("unsent", run="run"), owner="somebody"), ReasonCode.NOT_RECEIVED)
         submitted(ledger, draft("sent", run="run", purchase="today"))
         rejected = submitted(ledger, draft("rejected", valid_before=int(NOW) - 100), now=NOW - 200)
         told(ledger, rejected, ReasonCode.REJECTED)
@@ -64,7 +64,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def reads(ledger: Ledger) -> Iterator[Callable[[], Any]]:
     """All that is read through public doors."""
     client = MarketClient(base_url=ORIGIN, ledger=ledger, clock=VirtualClock())
-    for purchase in ("reserved", "sent", "rejected", "answered", "taken"):
+    for purchase in ("unsent", "sent", "rejected", "answered", "taken"):
         yield partial(ledger.find, purchase, now=NOW)
         yield partial(ledger.overview, purchase, FULL, now=NOW, run="run")
     yield ledger.history
@@ -75,7 +75,7 @@ def reads(ledger: Ledger) -> Iterator[Callable[[], Any]]:
     yield client.payments.list
     yield client.payments.spending
     yield client.payments.trusted
-    yield lambda: reserve(ledger, draft("more"), budget=FULL)
+    yield lambda: submit(ledger, draft("more"), FULL)
     yield lambda: list(map(shown, ledger.history()))
     yield lambda: [ledger.get(one.id) for one in ledger.history()]
 
@@ -118,7 +118,7 @@ def put(path: Path, table: str, column: str, value: object, *, all_rows: bool = 
 @each_of(
     ("column", "value"),
     [
-        *((name, "text") for name in ("amount", "counted", "reserved", "valid_before", "counts_until", "signatures")),
+        *((name, "text") for name in ("amount", "counted", "valid_before", "counts_until", "signatures")),
         *((name, "text") for name in ("created", "updated", "until", "stage", "paid", "refused", "revision")),
         *((name, 2**63 - 1) for name in ("created", "updated", "until", "valid_before", "counts_until")),
         *((name, b"bytes") for name in ("id", "url", "reason", "purchase", "owner", "header", "receipt")),
@@ -170,8 +170,8 @@ _ANY = st.one_of(
 @pytest.mark.long
 @settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(CELLS), _ANY, st.booleans())
-@example(("days", "held"), "text", True)
-@example(("days", "held"), b"bytes", False)
+@example(("sums", "held"), "text", True)
+@example(("sums", "held"), b"bytes", False)
 @example(("runs", "payment"), 5, True)
 def test_any_value_is_read_or_told(template: Path, cell: tuple[str, str], value: object, all_rows: bool) -> None:
     path = Path(shutil.copy(template, template.with_name("played.sqlite3")))

@@ -88,6 +88,8 @@ class AsyncMarketClient(AsyncBaseClient):
             ids with a hyphen pass). If the list cannot be read, the check is skipped.
         continue_for: seconds from its first signing in which an equal call without a name continues an unfinished
             payment; a later call is another purchase, and the earlier payment stays counted (default 600).
+        collect: False: a paid answer stays in the ledger, for the next equal call as well, until
+            `payments.collect` says that it is in safe hands.
         timeout: seconds for each part of one attempt, or a `Timeout` (default: connect 5, read 30, 90 for a paid
             answer, write 30, pool 10).
         max_retries: retries per call, 0 to 5 (default 5). A payment is resent only as the same bytes.
@@ -126,6 +128,7 @@ class AsyncMarketClient(AsyncBaseClient):
         check_tokens: bool = True,
         continue_for: float = 600.0,
         witness: AsyncChainWitness | None = None,
+        collect: bool = True,
         timeout: float | Timeout | None = None,
         max_retries: int | None = None,
         deadline: float = 180.0,
@@ -188,6 +191,7 @@ class AsyncMarketClient(AsyncBaseClient):
             session.with_options(timeout=Timeout(read=_PAID_READ) if timeout is None else timeout),
             authorizer,
             check_tokens=check_tokens,
+            collect=collect,
         )
 
     @part
@@ -197,7 +201,7 @@ class AsyncMarketClient(AsyncBaseClient):
 
     @part
     def dry_run(self) -> AsyncDryRuns:
-        """Dry runs: what calls would sign. Requests the offer; signs, reserves and pays nothing."""
+        """Dry runs: what calls would sign. Requests the offer; signs and pays nothing."""
         return AsyncDryRuns(self._paying)
 
     @part

@@ -11,7 +11,7 @@ from .._values.payment import Payment, PaymentStage, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
 from ..payments.budget import Spending
-from ..payments.ledger.changes import Mark
+from ..payments.ledger.changes import Collect, Mark
 from ..payments.messages import blocking_error, not_expired
 from ..payments.results import ChainVerdict, MarketResult, Reconciliation
 from ..payments.signing.secp256k1 import checksummed
@@ -168,6 +168,18 @@ class AsyncPayments:
             return (await in_thread(lambda: authorizer.store.update(payment.id, mark))).payment
         except PaymentRefusedError:  # another process has marked it, or signed it again
             return await self.get(payment.id)
+
+    async def collect(self, payment_id: str) -> Payment:
+        """Say that the answer of a payment is in safe hands, with a client that has `collect=False`.
+
+        The next equal call is then another purchase. The answer stays in the ledger, for `resume`.
+
+        Raises:
+            PaymentRefusedError: `no_such_payment`.
+        """
+        payment = await self.get(payment_id)
+        store = self._flow.authorizer.store
+        return (await in_thread(lambda: store.update(payment.id, Collect(keep=True)))).payment
 
     async def mark(self, payment_id: str, *, paid: bool) -> Payment:
         """Mark a payment without proof as paid or unpaid, after checking the wallet.

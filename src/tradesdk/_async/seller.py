@@ -41,10 +41,12 @@ class AsyncSeller:
         authorizer: PaymentAuthorizer,
         *,
         check_tokens: bool,
+        collect: bool,
     ) -> None:
         self.session = session
         self.paid = paid
         self.authorizer = authorizer
+        self.collect = collect
         self._time_asked_at = -math.inf
         self.locks = AsyncKeyedLock()
         self.check = AsyncTokenCheck() if check_tokens else None

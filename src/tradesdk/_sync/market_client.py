@@ -89,6 +89,8 @@ class MarketClient(BaseClient):
             ids with a hyphen pass). If the list cannot be read, the check is skipped.
         continue_for: seconds from its first signing in which an equal call without a name continues an unfinished
             payment; a later call is another purchase, and the earlier payment stays counted (default 600).
+        collect: False: a paid answer stays in the ledger, for the next equal call as well, until
+            `payments.collect` says that it is in safe hands.
         timeout: seconds for each part of one attempt, or a `Timeout` (default: connect 5, read 30, 90 for a paid
             answer, write 30, pool 10).
         max_retries: retries per call, 0 to 5 (default 5). A payment is resent only as the same bytes.
@@ -127,6 +129,7 @@ class MarketClient(BaseClient):
         check_tokens: bool = True,
         continue_for: float = 600.0,
         witness: ChainWitness | None = None,
+        collect: bool = True,
         timeout: float | Timeout | None = None,
         max_retries: int | None = None,
         deadline: float = 180.0,
@@ -189,6 +192,7 @@ class MarketClient(BaseClient):
             session.with_options(timeout=Timeout(read=_PAID_READ) if timeout is None else timeout),
             authorizer,
             check_tokens=check_tokens,
+            collect=collect,
         )
 
     @part
@@ -198,7 +202,7 @@ class MarketClient(BaseClient):
 
     @part
     def dry_run(self) -> DryRuns:
-        """Dry runs: what calls would sign. Requests the offer; signs, reserves and pays nothing."""
+        """Dry runs: what calls would sign. Requests the offer; signs and pays nothing."""
         return DryRuns(self._paying)
 
     @part

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -14,9 +14,9 @@ from .._http.response import failure_of
 from .._http.retry import Failure, FailureCause
 from .._market import MarketRequest
 from .._values.http import RateClaim, RawResponse
-from .._values.payment import Payment, PaymentStage, possible_ends
+from .._values.payment import Payment, latest_end
 from ..errors import APIConnectionError, APIError, APIResponseError, LedgerError, PaymentRefusedError, TradeError
-from ..payments.ledger.changes import Claim, Collect, Redate, ReleaseClaim, Reopen, Resubmit, Submit
+from ..payments.ledger.changes import Claim, Collect, LedgerRow, Redate, ReleaseClaim, Reopen, Resubmit
 from ..payments.ledger.claims import LONGEST_CLAIM, ended, owner_name
 from ..payments.ledger.rules import NextStep, total_refusal
 from ..payments.messages import blocking_error, in_doubt, outcome_error
@@ -36,6 +36,7 @@ from ..payments.state_machine import (
 from .concurrency import Action, always_in_thread, in_thread, sleep
 
 if TYPE_CHECKING:
+    from ..payments.ledger.store import Overview
     from .seller import Seller
 
 T = TypeVar("T")
@@ -89,10 +90,12 @@ class PaidCall(Generic[T, R]):
         self._purchase: PurchaseIntent | None = None
         self._claim_held: RateClaim | None = None
         """A claim on the rate limit for the next submission."""
-        self._settings: Mapping[str, str] = {}
-        """Settings of the ledger when it was looked at."""
-        self._payment: Payment | None = None
-        """The payment that is claimed."""
+        self._seen: Overview
+        """What the ledger knew when it was looked at."""
+        self._row: LedgerRow | None = None
+        """The payment that is claimed, as it is in the ledger."""
+        self._before: Payment | None = None
+        """The same before this call wrote a signature down; None if it wrote none."""
         self._reply: bytes | None = None
         """Its answer, which is about to be returned to the caller."""
         self._ending: Report | None = None
@@ -106,13 +109,13 @@ class PaidCall(Generic[T, R]):
         """Continue the earlier payment for a purchase if there is one, else sign and submit one."""
         self._purchase = purchase
 
-        def find() -> Payment | None:
-            seen = self._authorizer.overview(purchase)
-            self._quote, self._settings = purchase.quote(seen.spending), seen.settings
+        def find() -> LedgerRow | None:
+            self._seen = seen = self._authorizer.overview(purchase)
+            self._quote = purchase.quote(seen.spending)
             refusal = total_refusal(purchase.amount, purchase.max_total, seen.run)
-            if seen.payment is None and refusal is not None:
+            if seen.row is None and refusal is not None:
                 raise refusal  # before anything is requested
-            return seen.payment
+            return seen.row
 
         busy = "the same call is in progress and did not end before the deadline"
         elsewhere = "the same call is in progress in another process and did not end before the deadline"
@@ -125,14 +128,14 @@ class PaidCall(Generic[T, R]):
 
         return self._alone(steps, purchase.key, busy)
 
-    def resume(self, payment: Payment, find: Callable[[], Payment]) -> R:
+    def resume(self, payment: Payment, find: Callable[[], LedgerRow]) -> R:
         """Continue a payment that `find` reads, without signing."""
         busy = f"another call is sending payment {payment.id}"
 
         def steps() -> None:
-            current = self._take(find, busy, patient=False) or payment
-            if not self._continue(current):  # it would have to be signed
-                raise blocking_error(self._payment or current)
+            current = self._take(find, busy, patient=False)
+            if current is None or not self._continue(current):  # it would have to be signed
+                raise blocking_error(self._known or payment)
 
         return self._alone(steps, call_key(payment.method, payment.url, payment.body), busy, payment)
 
@@ -148,47 +151,50 @@ class PaidCall(Generic[T, R]):
             steps()
         except BaseException as error:
             if isinstance(error, LedgerError) and error.payment is None:
-                error.payment = self._payment
+                error.payment = self._known
             if self._reply is not None:
                 change = Reopen(owner=self._owner, reply=self._reply)
             raise
-        else:
-            if self._reply is not None:
-                self._payment = None  # `Collect` has released it
         finally:
             try:
-                if self._payment is not None:
-                    always_in_thread(partial(self._end, self._payment, change))
+                if self._row is not None and (self._row.owner == self._owner or isinstance(change, Reopen)):
+                    always_in_thread(partial(self._end, self._row, change))
             finally:
                 lock.release()
         return self._results[-1]
 
-    def _end(self, payment: Payment, change: Reopen | ReleaseClaim) -> None:
+    @property
+    def _known(self) -> Payment | None:
+        return None if self._row is None else self._row.payment
+
+    def _end(self, row: LedgerRow, change: Reopen | ReleaseClaim) -> None:
         """Write down what a call that was canceled, or failed unexpectedly, knows of its submission."""
         try:
             if self._ending is not None:
-                self._authorizer.record(payment, self._ending, self._owner)
+                row, _ = self._authorizer.record(row, self._ending, self._owner, self._before)
         finally:
-            self._authorizer.end(payment.id, change)
+            self._authorizer.end(row, change)
 
-    def _take(self, find: Callable[[], Payment | None], busy: str, *, patient: bool = True) -> Payment | None:
+    def _take(self, find: Callable[[], LedgerRow | None], busy: str, *, patient: bool = True) -> LedgerRow | None:
         """The earlier payment that `find` finds, claimed. Waits, if `patient`, while another process works on it."""
         authorizer, pause = self._authorizer, 0.05
         while True:
-            payment, is_busy = in_thread(partial(self._claim, find))
+            row, is_busy = in_thread(partial(self._claim, find))
+            payment = None if row is None else row.payment
             if not is_busy:
-                if payment is not None and payment.created > possible_ends(self._clock.now())[1]:
-                    payment = self._redated(payment)
-                is_open = payment is not None and payment.stage is PaymentStage.SENT and payment.paid is None
-                if is_open and authorizer.next_step(payment) is not NextStep.RESEND:
+                if row is None or payment is None:
+                    return None
+                if payment.created > latest_end(self._clock.now()):
+                    row = self._redated(row)
+                if payment.is_open and authorizer.next_step(payment) is not NextStep.RESEND:
                     self._seller.sync_clock()  # whether it has expired depends on the service's time
-                return payment
+                return row
             if not patient or self._clock.monotonic() + pause > self._give_up:
                 raise _in_progress(busy, payment)
             sleep(self._clock, pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _redated(self, payment: Payment) -> Payment:
+    def _redated(self, row: LedgerRow) -> LedgerRow:
         """One that was created under a clock that was ahead counts as created now, unless this clock is behind.
 
         The service's time tells. Without it the payment stays as it is: a new purchase could be paid a second time.
@@ -196,49 +202,61 @@ class PaidCall(Generic[T, R]):
         authorizer = self._authorizer
         self._seller.sync_clock()
         if not authorizer.is_right():
-            return payment
-        change = Redate(now=self._clock.now())
-        return (in_thread(partial(authorizer.store.update, payment.id, change))).payment
+            return row
+        change = Redate(owner=self._owner, now=self._clock.now())
+        after = in_thread(partial(authorizer.store.update, row.payment.id, change, row))
+        if self._row is not None:
+            self._row = after
+        return after
 
-    def _claim(self, find: Callable[[], Payment | None]) -> tuple[Payment | None, bool]:
+    def _claim(self, find: Callable[[], LedgerRow | None]) -> tuple[LedgerRow | None, bool]:
         """The payment that `find` finds, claimed if this call can go on with it; True: another call has claimed it."""
         found, now = find(), self._clock.now()
-        step = self._authorizer.next_step(found)
-        if found is None or step is NextStep.REFUSE or (step is NextStep.COLLECT and found.purchase is not None):
+        if found is None:
+            return None, False
+        payment = found.payment
+        step = self._authorizer.next_step(payment)
+        if step is NextStep.REFUSE or (step is NextStep.COLLECT and payment.purchase is not None):
+            return found, False
+        if not found.is_free_for(self._owner, now):
+            return found, True
+        if step is NextStep.SIGN:  # `Submit` claims it
             return found, False
         claim = Claim(owner=self._owner, until=now + LONGEST_CLAIM, now=now)
         try:
-            if self._authorizer.store.update(found.id, claim).owner != self._owner:
-                return found, True
-            current = find()
+            claimed = self._authorizer.store.update(payment.id, claim, found)
         except BaseException as error:
             ended(self._owner)
             if isinstance(error, LedgerError):
-                error.payment = found
+                error.payment = payment
             raise
-        if current is None or current.id != found.id:  # another call has collected it meanwhile
-            self._authorizer.release(found.id, self._owner)
+        if claimed.owner != self._owner:
             return found, True
-        self._payment = current
-        return current, False
+        if claimed.payment != payment:  # another call has continued it meanwhile
+            self._authorizer.end(claimed, ReleaseClaim(owner=self._owner))
+            return found, True
+        self._row = claimed
+        return claimed, False
 
-    def _continue(self, earlier: Payment) -> bool:
+    def _continue(self, earlier: LedgerRow) -> bool:
         """Get what an earlier payment bought: its answer is kept, or is sent for the same bytes. False: to be signed.
 
         The payment of a purchase must be within the limits of this call.
         """
-        match self._authorizer.next_step(earlier):
+        payment = earlier.payment
+        match self._authorizer.next_step(payment):
             case NextStep.SIGN:
                 return False
             case NextStep.REFUSE:
-                raise blocking_error(earlier)
+                raise blocking_error(payment)
             case NextStep.COLLECT:
                 always_in_thread(partial(self._collect, earlier))
                 return True
             case step:
                 if self._purchase is not None:
-                    self._authorizer.check_existing(earlier, self._purchase, self.quote)
-                self._begin(earlier, expired=step is NextStep.ASK)
+                    self._authorizer.check_existing(payment, self._purchase, self.quote)
+                self._before = None
+                self._begin(earlier, payment, expired=step is NextStep.ASK)
                 return self._submit(is_written=False)
 
     @property
@@ -246,8 +264,9 @@ class PaidCall(Generic[T, R]):
         """The published price."""
         return cast("Quote", self._quote)
 
-    def _collect(self, payment: Payment) -> None:
+    def _collect(self, row: LedgerRow) -> None:
         """Return a stored answer. With a name, every call gets it."""
+        payment = row.payment
         reply = payment.reply or b""
         data = self._seller.session.read(self._request, RawResponse(200, {}, reply))
         is_claimed = payment.purchase is None or self._keep
@@ -264,7 +283,8 @@ class PaidCall(Generic[T, R]):
             self._reply = reply
         self._results.append(self._finish(result))
         if is_claimed:
-            self._authorizer.end(payment.id, Collect(owner=self._owner, keep=self._keep))
+            self._authorizer.end(row, self._collected())
+            self._row = replace(row, owner=None)
 
     def _sign(self, call: MarketRequest[T], purchase: PurchaseIntent) -> None:
         """Request an offer, pay as it says, and get the answer; nothing if another call was faster."""
@@ -292,35 +312,37 @@ class PaidCall(Generic[T, R]):
 
     def _authorize(self, purchase: PurchaseIntent, offer: Offer) -> bool:
         """Guards, budget, signature, ledger, in this order; False: another call was faster."""
-        authorizer, before = self._authorizer, self._payment
-        order = authorizer.order(purchase, offer, self._settings)
-        self._payment = reserved = authorizer.reserve(purchase, order, self._owner)
-        if before is not None and (reserved is None or before.id != reserved.id):  # its 10 minutes are over
-            authorizer.release(before.id, self._owner)
-        if reserved is None:
+        claimed, authorizer = self._row, self._authorizer
+        seen = self._seen if claimed is None else replace(self._seen, row=claimed)
+        submit = authorizer.signed(purchase, offer, seen, self._owner)
+        # If writing it down fails, written or not, this signature was not handed over.
+        self._before = submit.earlier or replace(submit.payment, header=None)
+        self._begin(submit.written(seen.row), self._before)
+        self._ending = self._machine.unsent("interrupted")
+        try:
+            row = authorizer.store.submit(submit)
+        except PaymentRefusedError:
+            self._row, self._ending = claimed, None
+            raise
+        except LedgerError as problem:
+            problem.payment = self._before
+            raise
+        if row is None:
+            self._row = self._ending = None
+            if claimed is not None:  # its 10 minutes are over
+                authorizer.end(claimed, ReleaseClaim(owner=self._owner))
             return False
-        submit = authorizer.sign(order, reserved, self._owner)
-        self._begin(reserved)
-        # If that fails, written down or not, this signature was not handed over.
-        self._payment = replace(reserved, signatures=reserved.signatures + 1)
-        self._ending = self._machine.unsent("interrupted")
-        self._write_down(submit)
-        self._machine = PaymentStateMachine(self._seller.paid.policy, self._signed, reserved)
-        self._ending = self._machine.unsent("interrupted")
+        self._row, self._signed = row, row.payment
         return True
 
-    def _begin(self, payment: Payment, *, expired: bool = False) -> None:
-        """Begin to submit a payment as it was claimed: what was handed over before may have been taken.
+    def _begin(self, row: LedgerRow, before: Payment, *, expired: bool = False) -> None:
+        """Begin to submit a payment: what was handed over `before` may have been taken.
 
         The bytes are the same every time. An `expired` one is sent for an answer that the service may have kept.
         """
-        self._payment = self._signed = payment  # `_signed` keeps its header, which the ledger deletes at the end
-        self._machine = PaymentStateMachine(self._seller.paid.policy, payment, payment, expired=expired)
+        self._row, self._signed = row, row.payment  # `_signed` keeps its header, which the ledger deletes at the end
+        self._machine = PaymentStateMachine(self._seller.paid.policy, row.payment, before, expired=expired)
         self._start = (self._authorizer.latest(), self._clock.monotonic())
-
-    def _write_down(self, change: Submit | Resubmit) -> None:
-        """Write down a submission before it is sent: of a new signature, or of the same bytes."""
-        self._payment = self._signed = self._authorizer.store.update(self._signed.id, change).payment
 
     def _resubmit(self) -> None:
         purchase, now, payment = self._purchase, self._clock.now(), self._signed
@@ -332,7 +354,8 @@ class PaidCall(Generic[T, R]):
             now=now,
         )
         try:
-            self._write_down(change)
+            self._row = self._authorizer.store.update(payment.id, change, self._row)
+            self._signed = self._row.payment
         except LedgerError as problem:
             raise self._ledger_failed(problem, f"the ledger cannot be written: {problem.message}") from problem
         except PaymentRefusedError as refused:
@@ -363,8 +386,9 @@ class PaidCall(Generic[T, R]):
             sleep(self._clock, wait)
             if not self._machine.can_submit(self._latest()):  # the wait took longer than planned
                 break
+        ends = None if told.step.signs else ReleaseClaim(owner=self._owner)
         if self._ending is not None:
-            always_in_thread(partial(self._record, report))
+            always_in_thread(partial(self._record, report, ends))
         if told.step.signs:
             return False
         raise self._final_error(told)
@@ -426,17 +450,24 @@ class PaidCall(Generic[T, R]):
         self._ending = step.report
         return step
 
-    def _record(self, report: Report) -> LedgerError | None:
+    def _collected(self) -> Collect | ReleaseClaim:
+        """What the ledger is told when the caller gets the answer."""
+        if self._seller.collect:
+            return Collect(owner=self._owner, keep=self._keep)
+        return ReleaseClaim(owner=self._owner)
+
+    def _record(self, report: Report, ends: Collect | ReleaseClaim | None = None) -> LedgerError | None:
         """Write down what happened. Returns the error if the ledger fails: the caller must get the outcome then too."""
-        self._payment, problem = self._authorizer.record(self._payment or self._signed, report, self._owner)
+        row = self._row or LedgerRow(self._signed, self._owner)
+        self._row, problem = self._authorizer.record(row, report, self._owner, self._before, ends)
         self._ending = None
         return problem
 
     def _deliver(self, report: Report, reply: bytes, data: Any) -> None:
-        """Write the answer down, and mark it as collected. A cancellation meanwhile undoes the latter."""
+        """Write down that the answer came, and that it is collected. A cancellation meanwhile undoes the latter."""
         self._reply = reply
-        problem = self._record(report)
-        payment = cast("Payment", self._payment)
+        problem = self._record(report, self._collected())
+        payment = cast("LedgerRow", self._row).payment
         warnings = receipt_warnings(report.receipt, payment)
         if problem is not None:
             warnings = (f"the delivery could not be written to the ledger: {problem.message}", *warnings)
@@ -455,11 +486,10 @@ class PaidCall(Generic[T, R]):
             answered_at=payment.updated_at,
         )
         self._results.append(self._finish(result))
-        self._authorizer.end(payment.id, Collect(owner=self._owner, keep=self._keep))
 
     def _ledger_failed(self, problem: LedgerError, reason: str) -> TradeError:
         """The error if the ledger fails: nothing is resent. Only a payment in doubt may have been paid."""
-        problem.payment = self._payment
+        problem.payment = self._known
         return self._doubt(reason) if self._machine.in_doubt else problem
 
     def _doubt(self, reason: str) -> TradeError:
@@ -467,12 +497,12 @@ class PaidCall(Generic[T, R]):
         report = self._ending
         if report is not None and report.is_settled:
             self._record(report)
-        payment = self._payment or self._signed
+        payment = self._known or self._signed
         known = None if report is None else outcome_error(payment, replace(report, reason=reason), None)
         return known or in_doubt(payment, reason)
 
     def _final_error(self, told: _Told[T]) -> TradeError:
-        report, problem, payment = told.step.report, told.problem, self._payment or self._signed
+        report, problem, payment = told.step.report, told.problem, self._known or self._signed
         if problem is not None:  # as the cause of our error it has the same payment
             problem.payment = payment
             problem.retries = self._machine.resends

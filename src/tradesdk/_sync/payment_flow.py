@@ -14,7 +14,7 @@ from .._market import ENDPOINTS, MarketRequest, decode_by_path, price
 from .._values.http import RawResponse
 from .._values.payment import Payment
 from ..errors import ConfigError, PaymentRefusedError
-from ..payments.ledger.changes import Reopen
+from ..payments.ledger.changes import LedgerRow, Reopen
 from ..payments.ledger.claims import owner_name
 from ..payments.ledger.rules import kept_answer
 from ..payments.purchases import PurchaseIntent, item_name, purchase_name
@@ -92,8 +92,9 @@ class PaymentFlow(Seller):
         )
         quote = Quote(path=path, tokens=None, amount=payment.amount, spending=spending)
 
-        def find() -> Payment:
-            return kept_answer(self.authorizer.store.get(payment.id) or payment, self.session.clock.now())
+        def find() -> LedgerRow:
+            found = self.authorizer.store.get(payment.id) or payment
+            return LedgerRow(kept_answer(found, self.session.clock.now()), revision=-1)
 
         return PaidCall(self, request, finish, keep=True, quote=quote).resume(payment, find)
 
@@ -102,7 +103,7 @@ class PaymentFlow(Seller):
         for payment in [result.payment for result in results]:
             if payment is not None:
                 change = Reopen(owner=owner_name(), reply=payment.reply or b"")
-                always_in_thread(partial(self.authorizer.end, payment.id, change))
+                always_in_thread(partial(self.authorizer.end, LedgerRow(payment, revision=-1), change))
 
     def _purchase(
         self,

@@ -106,7 +106,7 @@ class Quotes(Previews[Quote]):
 
 
 class DryRuns(Previews[DryRun]):
-    """`client.dry_run`: what calls would sign. Requests the offer; signs, reserves and pays nothing.
+    """`client.dry_run`: what calls would sign. Requests the offer; signs and pays nothing.
 
     Each method takes the arguments of the client's method of the same name.
     """

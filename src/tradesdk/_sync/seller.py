@@ -42,10 +42,12 @@ class Seller:
         authorizer: PaymentAuthorizer,
         *,
         check_tokens: bool,
+        collect: bool,
     ) -> None:
         self.session = session
         self.paid = paid
         self.authorizer = authorizer
+        self.collect = collect
         self._time_asked_at = -math.inf
         self.locks = KeyedLock()
         self.check = TokenCheck() if check_tokens else None

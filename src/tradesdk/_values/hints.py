@@ -101,7 +101,6 @@ HINTS: dict[str, str] = {
     "in_progress": "wait for the other call to end, then make this one again",
     "unresolved_payment": f"check the wallet and say what it was: client.payments.mark(id, paid=…); {_ANOTHER_NAME}",
     "purchase_changed": "ask for the same data as then, or give this purchase another name with purchase=",
-    "reservation_lost": "try again",
     "already_delivered": f"look at it: client.payments.get(error.payment.id); {_ANOTHER_NAME}",
     "not_live": "make the call again",
     "not_submitted": "make the call again: this payment was never sent",

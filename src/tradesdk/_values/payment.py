@@ -45,10 +45,8 @@ class SignedHeader(str):
 class PaymentStage(StrEnum):
     """How far a payment has come."""
 
-    RESERVED = "reserved"
-    """Nothing was handed over: its amount is reserved by a call, or the call ended."""
     SENT = "sent"
-    """Signed and handed over, or about to be. It may be taken, or have been."""
+    """Signed and written down. It may be taken, or have been, once it was submitted (`submissions`)."""
     ANSWERED = "answered"
     """The answer arrived."""
     TAKEN = "taken"
@@ -128,12 +126,9 @@ class Receipt:
         return Receipt(**json.loads(payment.hidden_in(json.dumps(values))))
 
 
-def possible_ends(now: float) -> tuple[int, int]:
-    """When what is valid at a local time may end: after the first moment, and not after the second.
-
-    What ends later was reserved or signed before the clock was set back.
-    """
-    return math.floor(now) - GRACE, math.floor(now) + LONGEST_VALIDITY + GRACE
+def latest_end(now: float) -> int:
+    """When what was signed at a local time ends at the latest. What ends later was signed by a clock that was ahead."""
+    return math.floor(now) + LONGEST_VALIDITY + GRACE
 
 
 def origin_of(url: str) -> str:
@@ -172,14 +167,12 @@ class Payment:
             after that came. It counts in every hour and day that has begun before.
         counted: micro-dollars, the largest amount that was signed for this nonce. It counts in budgets until it is
             proven that it was not taken.
-        reserved: micro-dollars that it will count once a call has signed it; 0: no call is about to.
-        reserved_until: Unix seconds until which they are reserved, by the local clock.
-        created: when it was reserved: Unix seconds, by the local clock.
+        created: when it was first signed: Unix seconds, by the local clock.
         updated: when its stage last changed, it was signed, or it was proven before it had an answer: Unix seconds, by
             the local clock.
-        header: the signed payment as it is sent; None until it is signed, and once its outcome is known.
+        header: the signed payment as it is sent; None if it was not handed over, and once its outcome is known.
         submissions: how many times it may have reached the service; when it is signed after it was proven unpaid, since
-            then.
+            then. At stage SENT, 0 means that it was not handed over.
         signatures: how many times it was signed, each time with the same nonce.
         settle_failed: the number of the newest signature that the service failed to settle; 0: none.
         receipt: the receipt of the settlement, if there is one.
@@ -206,15 +199,13 @@ class Payment:
     counts_until: int
     created: float
     updated: float
-    stage: PaymentStage = PaymentStage.RESERVED
+    stage: PaymentStage = PaymentStage.SENT
     proof: PaymentProof = PaymentProof.NONE
     paid: bool | None = None
     code: ReasonCode = ReasonCode.NONE
     reason: str = ""
     refused: bool = False
     counted: int = 0
-    reserved: int = 0
-    reserved_until: int = 0
     header: SignedHeader | None = None
     submissions: int = 0
     signatures: int = 0
@@ -228,7 +219,7 @@ class Payment:
 
     @property
     def most(self) -> int:
-        """Micro-dollars that may have been taken: the largest amount that was signed, or is about to be."""
+        """Micro-dollars that may have been taken: the largest amount that was signed."""
         return max(self.amount, self.counted)
 
     @property
@@ -242,17 +233,19 @@ class Payment:
         return origin_of(self.url)
 
     @property
+    def is_unsent(self) -> bool:
+        """Whether it was written down, and is known not to have been handed over."""
+        return self.stage is PaymentStage.SENT and self.submissions == 0 and self.paid is None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was handed over, and nothing proves what became of it."""
+        return self.stage is PaymentStage.SENT and self.submissions > 0 and self.paid is None
+
+    @property
     def in_doubt(self) -> bool:
         """Whether it was handed over, and neither a proof nor the service's word says what became of it."""
-        return self.stage is PaymentStage.SENT and self.paid is None and not self.refused
-
-    def is_reserved(self, now: float) -> bool:
-        """Whether a call may be about to sign it, at a local time in Unix seconds.
-
-        A reservation that ends later than any may was made before the clock was set back. It is void.
-        """
-        after, until = possible_ends(now)
-        return self.reserved > 0 and after < self.reserved_until <= until
+        return self.is_open and not self.refused
 
     def is_expired(self, now: float) -> bool:
         """Whether nothing that was signed for its nonce can be taken any more, at a local time in Unix seconds."""
@@ -260,7 +253,7 @@ class Payment:
 
     def is_live(self, now: float) -> bool:
         """Whether it was sent, and may still be taken as far as is known, at a local time in Unix seconds."""
-        return self.stage is PaymentStage.SENT and self.paid is None and not self.is_expired(now)
+        return self.is_open and not self.is_expired(now)
 
     @property
     def needs_proof(self) -> bool:
@@ -275,14 +268,12 @@ class Payment:
 
     def is_unresolved(self, now: float) -> bool:
         """The same at a local time in Unix seconds, and whether it was sent and has expired without proof."""
-        if self.stage is PaymentStage.SENT:
-            return self.paid is None and self.is_expired(now)
-        return self.needs_proof
+        return self.needs_proof or (self.is_open and self.is_expired(now))
 
     def status(self, now: float) -> str:
         """A word or two for people: how it is at a local time in Unix seconds."""
-        if self.stage is PaymentStage.RESERVED:
-            return "reserved" if self.is_reserved(now) else "not sent"
+        if self.is_unsent:
+            return "not sent"
         if self.stage is PaymentStage.ANSWERED:
             return "answered"
         if self.paid is not None:
@@ -299,7 +290,7 @@ class Payment:
 
     @property
     def created_at(self) -> datetime:
-        """When it was reserved (aware, UTC)."""
+        """When it was first signed (aware, UTC)."""
         return datetime.fromtimestamp(self.created, UTC)
 
     @property
@@ -319,10 +310,10 @@ class Payment:
 
     def summary(self) -> str:
         """A one-line summary without secrets."""
-        parts = [f"payment {self.id}", shown_usd(self.most), self.stage.value]
+        parts = [f"payment {self.id}", shown_usd(self.most), "not sent" if self.is_unsent else self.stage.value]
         if self.paid is not None:
             parts.append(f"{'paid' if self.paid else 'not paid'} ({self.proof.value})")
-        elif self.stage is PaymentStage.SENT:
+        elif self.is_open:
             parts.append(f"valid until {self.expires_at:%H:%M:%S} UTC")
         return ", ".join(parts)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -27,21 +27,13 @@ from ..errors import (
 )
 from .budget import Budget
 from .guards import check_url, choose, validity
-from .ledger.changes import Collect, LedgerRow, Record, ReleaseClaim, Reopen, Submit, with_terms
+from .ledger.changes import UNWRITTEN, Collect, LedgerRow, Record, ReleaseClaim, Reopen, Submit, with_terms
 from .ledger.claims import LONGEST_CLAIM, ended
-from .ledger.rules import (
-    NextStep,
-    Reservation,
-    budget_refusal,
-    kept_answer,
-    next_step,
-    reserved,
-    spending_before,
-)
+from .ledger.rules import NextStep, Sums, budget_refusal, next_step, to_count, total_refusal
 from .ledger.settings import addresses, recipients_of, secret_of, with_address
 from .messages import asked, blocking_error, purchase_changed, purchase_secret_changed
 from .protocol import Offer, Requirement, authorization, encode_payment
-from .purchases import PurchaseIntent, PurchaseSecret, purchase_secret
+from .purchases import PurchaseIntent, purchase_secret
 from .results import DryRun, Quote
 from .signing.secp256k1 import checksummed
 from .signing.signer import LocalSigner, Signer, checked_signer, new_nonce, signed_authorization
@@ -49,16 +41,6 @@ from .state_machine import MARGIN, Report
 
 if TYPE_CHECKING:
     from .ledger.store import Ledger, Overview
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What is to be signed: an offer that passed the guards. The draft has the nonce of a new purchase."""
-
-    offer: Offer
-    requirement: Requirement
-    draft: Payment
-    secret_id: str | None
 
 
 class PaymentAuthorizer:
@@ -109,7 +91,7 @@ class PaymentAuthorizer:
     def quote(self, purchase: PurchaseIntent) -> Quote:
         """The published price, and what the budgets leave. A free call does not read the ledger."""
         if purchase.amount == 0:
-            return purchase.quote(replace(reserved(0), budget=self.budget))
+            return purchase.quote(Sums(self.clock.now(), {}, {}, {}).spending(self.budget))
         now, max_price = self.clock.now(), purchase.max_price
         return purchase.quote(self.store.spending(self.budget, now=now, max_price=max_price))
 
@@ -124,11 +106,9 @@ class PaymentAuthorizer:
             max_price=purchase.max_price,
             run=purchase.run,
         )
-        if seen.payment is None:
-            return seen
-        if not purchase.is_for(seen.payment):
+        if seen.payment is not None and not purchase.is_for(seen.payment):
             raise purchase_changed(seen.payment)
-        return replace(seen, payment=kept_answer(seen.payment, now))
+        return seen
 
     def _since(self, now: float) -> float:
         """When an unnamed payment must have been created to be continued. The clock may have been put forward since."""
@@ -185,14 +165,11 @@ class PaymentAuthorizer:
     def observe(self, headers: Mapping[str, str]) -> None:
         self.time.observe(headers, now=self.clock.now(), monotonic=self.clock.monotonic())
 
-    def release(self, payment_id: str, owner: str) -> None:
-        """Release a claim, and what it had reserved. If that fails (a full disk), this process ignores the claim."""
-        self.end(payment_id, ReleaseClaim(owner=owner))
-
-    def end(self, payment_id: str, change: Collect | ReleaseClaim | Reopen) -> None:
+    def end(self, row: LedgerRow, change: Collect | ReleaseClaim | Reopen) -> None:
         """Make a change that ends a call. The caller must get the outcome even if the ledger fails: it is logged."""
+        payment_id = row.payment.id
         try:
-            self.store.update(payment_id, change)
+            self.store.update(payment_id, change, row)
         except BaseException as problem:
             ended(change.owner or "")  # else its claim would delay the next equal call
             if not isinstance(problem, LedgerError):
@@ -200,47 +177,57 @@ class PaymentAuthorizer:
             text = f"payment %(payment_id)s: {change.consequence}: %(reason)s"
             event("ledger_failed", text, problem, payment_id=payment_id)
 
-    def record(self, payment: Payment, report: Report, owner: str) -> tuple[Payment, LedgerError | None]:
-        """Write down what `owner` was told of a payment.
+    def record(
+        self,
+        row: LedgerRow,
+        report: Report,
+        owner: str,
+        before: Payment | None,
+        ends: Collect | ReleaseClaim | None = None,
+    ) -> tuple[LedgerRow, LedgerError | None]:
+        """Write down what `owner` was told of a payment; `before`: as it was before its signature was written down.
 
-        Returns the payment, and the error if it could not be written. The caller must get the outcome
+        `ends`: the end of the call, unless it is canceled meanwhile.
+
+        Returns the row, and the error if it could not be written. The caller must get the outcome
         even if the ledger fails, so that error is not raised.
         """
-        change = Record(report=report, signatures=payment.signatures, owner=owner, now=self.clock.now())
+        payment, now = row.payment, self.clock.now()
+        change = Record(report=report, signatures=payment.signatures, before=before, ends=ends, owner=owner, now=now)
         try:
-            return self.store.update(payment.id, change).payment, None
+            return self.store.update(payment.id, change, row), None
         except LedgerError as problem:
             text = f"payment %(payment_id)s: {change.consequence}: %(reason)s"
             event("ledger_failed", text, problem, level=logging.ERROR, payment_id=payment.id)
-            return change(LedgerRow(payment, owner)).payment, problem
+            if ends is not None:
+                ended(owner)  # else its claim would delay the next equal call
+            return replace(change(row), revision=UNWRITTEN), problem
 
-    def order(self, purchase: PurchaseIntent, offer: Offer, settings: Mapping[str, str]) -> Order:
-        """Check an offer by the settings of the ledger, and draft its payment."""
-        secret: PurchaseSecret | None = None
+    def signed(self, purchase: PurchaseIntent, offer: Offer, seen: Overview, owner: str) -> Submit:
+        """Check an offer and the budgets, and sign: what has to be written down before it is sent."""
+        earlier, secret, nonce = seen.payment, None, new_nonce()
+        requirement = self._requirement(purchase, offer, seen.settings)
+        self._check_budget(purchase, int(requirement.amount), seen)
         if purchase.name is not None:
             secret = purchase_secret(self.signer)  # before the validity begins: a person may type a password
-            known = settings.get(secret_of(self.payer))
+            known = seen.settings.get(secret_of(self.payer))
             if known not in (None, secret.id):  # names that only other ledgers have would be paid for again
                 raise purchase_secret_changed(self.payer, known or "", secret.id)
-        requirement, draft = self._draft(purchase, offer, settings)
-        if purchase.name is not None and secret is not None:
-            draft = replace(draft, nonce=secret.nonce(purchase.name, payer=draft.payer, asset=draft.asset))
+            nonce = secret.nonce(purchase.name, payer=self.payer, asset=requirement.asset)
+        draft = self._draft(purchase, offer, requirement, nonce)
         if abs(difference := self.time.difference) > REPORTED:
             side = "ahead of" if difference > 0 else "behind"
             text = f"the service's clock is {abs(difference):.0f} s {side} this machine's"
             event("clock_difference", text, seconds=round(difference, 1))
-        return Order(offer, requirement, draft, None if secret is None else secret.id)
-
-    def reserve(self, purchase: PurchaseIntent, order: Order, owner: str) -> Payment | None:
-        """Reserve what an order costs, and claim the payment; None if another call was faster.
-
-        An earlier payment for the same purchase that can no longer be sent is reserved again, with its nonce.
-        """
+        payment = draft if earlier is None else with_terms(earlier, draft)
+        payment = replace(payment, header=self._signed(offer, requirement, payment))
         now = self.clock.now()
-        wanted = Reservation(
-            payment=order.draft,
+        return Submit(
+            payment=payment,
+            earlier=earlier,
             budget=self.budget,
             pay_to=self._pay_to,
+            secret_id=None if secret is None else secret.id,
             owner=owner,
             until=now + LONGEST_CLAIM,
             over=self.latest() + MARGIN,
@@ -249,27 +236,18 @@ class PaymentAuthorizer:
             max_total=purchase.max_total,
             now=now,
         )
-        try:
-            payment, is_reserved = self.store.reserve(wanted)
-        except BaseException as error:
-            if not isinstance(error, PaymentRefusedError):
-                ended(owner)  # it may have reserved an earlier payment
-            raise
-        if not purchase.is_for(payment):  # another process was faster
-            if is_reserved:
-                self.release(payment.id, owner)
-            raise purchase_changed(payment)
-        return payment if is_reserved else None
 
-    def sign(self, order: Order, reserved: Payment, owner: str) -> Submit:
-        """Sign a reserved payment. Returns the change that writes it down."""
-        terms = with_terms(reserved, order.draft)
-        header = self._signed(order.offer, order.requirement, terms)
-        now, secret_id = self.clock.now(), order.secret_id
-        return Submit(terms=terms, header=header, pay_to=self._pay_to, secret_id=secret_id, owner=owner, now=now)
+    def _check_budget(self, purchase: PurchaseIntent, amount: int, seen: Overview) -> None:
+        """Refuse what the budgets plainly refuse. What else is spent meanwhile, `Submit` decides."""
+        earlier, most = seen.payment, purchase.max_total
+        refusal = total_refusal(amount, most, seen.run) if earlier is None else None
+        counts, sums = to_count(earlier, amount), seen.sums.without(earlier)
+        refusal = refusal or budget_refusal(amount, counts, sums, seen.limits, has_total=most is not None)
+        if refusal is not None:
+            raise refusal
 
     def dry_run(self, purchase: PurchaseIntent, offer: Offer | None, quote: Quote) -> DryRun:
-        """What `authorize` would sign. Nothing is signed or reserved."""
+        """What `signed` would sign. Nothing is."""
         if offer is None:
             return DryRun(quote=quote)
         try:
@@ -278,7 +256,8 @@ class PaymentAuthorizer:
             step = self.next_step(existing)
             if step is NextStep.COLLECT:
                 return DryRun(quote=quote, existing=existing)
-            requirement, draft = self._draft(purchase, offer, seen.settings)
+            requirement = self._requirement(purchase, offer, seen.settings)
+            draft = self._draft(purchase, offer, requirement, new_nonce())
         except PaymentRefusedError as error:
             return DryRun(quote=quote, refusal=error.with_traceback(None))
         if existing is not None and step in (NextStep.RESEND, NextStep.REFUSE):
@@ -290,48 +269,43 @@ class PaymentAuthorizer:
             except PaymentError as error:
                 blocked = error.with_traceback(None)
             return DryRun(quote=quote, authorization=authorization(existing), existing=existing, refusal=blocked)
-        now, spending = self.clock.now(), quote.spending
-        if existing is not None:
-            again = replace(existing, reserved=max(existing.counted, draft.amount))
-            spending = spending_before(again, draft.amount, existing, spending, now)
-            draft = with_terms(existing, draft)
-        fields = authorization(draft)
+        refusal = None
+        try:
+            self._check_budget(purchase, draft.amount, seen)
+        except PaymentRefusedError as error:
+            refusal = error.with_traceback(None)
+        fields = authorization(draft if existing is None else with_terms(existing, draft))
         if purchase.name is not None and existing is None:
             del fields["nonce"]  # it takes the key
         return DryRun(
-            quote=quote,
-            authorization=fields,
-            requirement=requirement.raw,
-            existing=existing,
-            # When the hour leaves room again is not known here: the last hour's payments are not read.
-            refusal=budget_refusal(draft.amount, spending, now=now, counted=()),
+            quote=quote, authorization=fields, requirement=requirement.raw, existing=existing, refusal=refusal
         )
 
-    def _draft(
-        self, purchase: PurchaseIntent, offer: Offer, settings: Mapping[str, str]
-    ) -> tuple[Requirement, Payment]:
+    def _requirement(self, purchase: PurchaseIntent, offer: Offer, settings: Mapping[str, str]) -> Requirement:
+        """The requirement of an offer that is paid: the cheapest that the guards accept."""
         check_url(purchase.url)
-        payer = self.payer
-        origin = origin_of(purchase.url)
         most = purchase.amount if purchase.max_price is None else purchase.max_price
-        accepted = self._pay_to or tuple(addresses(settings.get(recipients_of(origin))))
-        cap = self._max_validity
-        requirement = choose(offer, url=purchase.url, payer=payer, most=most, pay_to=accepted, max_validity=cap)
+        accepted = self._pay_to or tuple(addresses(settings.get(recipients_of(origin_of(purchase.url)))))
+        return choose(
+            offer, url=purchase.url, payer=self.payer, most=most, pay_to=accepted, max_validity=self._max_validity
+        )
+
+    def _draft(self, purchase: PurchaseIntent, offer: Offer, requirement: Requirement, nonce: str) -> Payment:
         now = self.clock.now()
         service = self.time.now(now)
-        valid_before = validity(requirement, cap, local=now, service=service, latest=self.latest())
-        payment = Payment(
+        valid_before = validity(requirement, self._max_validity, local=now, service=service, latest=self.latest())
+        return Payment(
             id=f"pay_{uuid4().hex[:24]}",
-            fingerprint=purchase.fingerprint(payer),
+            fingerprint=purchase.fingerprint(self.payer),
             method=purchase.method,
             url=purchase.url,
             body=purchase.body,
             network=requirement.network,
             asset=requirement.asset,
-            payer=payer,
+            payer=self.payer,
             pay_to=requirement.pay_to,
             amount=int(requirement.amount),
-            nonce=new_nonce(),
+            nonce=nonce,
             valid_before=valid_before,
             # A clock that is ahead of the service's must not take it out of an hour or a day too early.
             counts_until=max(valid_before, math.ceil(now + valid_before - service)),
@@ -341,7 +315,6 @@ class PaymentAuthorizer:
             purchase=purchase.name,
             run=purchase.run,
         )
-        return requirement, payment
 
     def secret_ids(self) -> tuple[str | None, str]:
         """The id of the purchase secret in the ledger, if there is one, and that of this client's."""

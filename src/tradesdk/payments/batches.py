@@ -80,7 +80,7 @@ class BatchPlan(Generic[T]):
         self.count = len(self._calls)
         self.passed_over: tuple[tuple[str, ...], ...] = ()
         """The tokens of each batch of the job that was passed over."""
-        self._id = uuid4().hex  # the reservations of this run carry it
+        self._id = uuid4().hex  # the payments of this run carry it
         self._done = 0
         self._counted: dict[str, int] = {}
 
@@ -108,8 +108,7 @@ class BatchPlan(Generic[T]):
 
     def _delivered(self, number: int, result: MarketResult[T]) -> Batch[T]:
         self._done = number
-        if not result.again:
-            self._see(result.payment)
+        self._see(result.payment)
         return Batch(
             number=number,
             count=self.count,

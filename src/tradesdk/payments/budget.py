@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
 from .._values.money import MICRO, show_usd, shown_usd, usd
@@ -24,7 +24,6 @@ _AMOUNT = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?")
 _ABOVE = 10**18  # micro-dollars
 
 LIMITS = ("per_call", "per_hour", "per_day", "total")
-SUMS = ("last_hour", "today", "total", "held_last_hour", "held_today", "held")
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -36,7 +35,7 @@ class Budget:
 
     Attributes:
         per_call: for one call.
-        per_hour: for the last 60 minutes.
+        per_hour: for the last 60 whole minutes and the one that has begun.
         per_day: for a day, UTC.
         total: for all payments in the ledger.
         is_unlimited: it comes from `Budget.unlimited()`, which allows spending without a limit.
@@ -156,10 +155,10 @@ class Spending:
     """What is spent and held, in micro-dollars, and what the budgets leave.
 
     Attributes:
-        last_hour: what may have been taken in the last 60 minutes.
+        last_hour: what may have been taken in the last 60 whole minutes and the one that has begun.
         today: what may have been taken since midnight UTC.
         total: by all payments in the ledger: `spent` and `held`.
-        held: the part of `total` without proof: it was sent, or is about to be, and may have been taken or not.
+        held: the part of `total` without proof: it was sent, and may have been taken or not.
         held_last_hour: the part of `last_hour` without proof.
         held_today: the part of `today` without proof.
         budget: the limits that apply, the lowest of all budgets.
@@ -172,14 +171,6 @@ class Spending:
     held_last_hour: int
     held_today: int
     budget: Budget
-
-    def plus(self, other: Spending) -> Spending:
-        """With what something else counts."""
-        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in SUMS})
-
-    def minus(self, other: Spending) -> Spending:
-        """Without it."""
-        return replace(self, **{name: getattr(self, name) - getattr(other, name) for name in SUMS})
 
     @property
     def spent(self) -> int:

@@ -206,7 +206,7 @@ def blocking_error(payment: Payment) -> PaymentError:
             reason=payment.reason,
             payment=payment,
         )
-    if stage is PaymentStage.SENT and payment.paid is None:
+    if payment.is_open:
         return PaymentOutcomeUnknownError(
             f"payment {payment.id} has expired or is about to, so it cannot be resent; {shown_usd(payment.most)} may "
             f"have been paid; nonce {payment.nonce}",
@@ -232,7 +232,7 @@ def blocking_error(payment: Payment) -> PaymentError:
             hint="make the call again to buy it again; the ledger keeps the answers of named purchases for 30 days",
             payment=payment,
         )
-    what = "was not sent" if stage is PaymentStage.RESERVED else "was paid" if payment.paid else "was not paid"
+    what = "was not sent" if payment.is_unsent else "was paid" if payment.paid else "was not paid"
     return PaymentRefusedError(
         f"payment {payment.id} {what}, so it cannot be sent",
         code="not_live",

@@ -74,7 +74,7 @@ class MarketResult(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
-    """What a call would sign. Nothing was signed or reserved.
+    """What a call would sign. Nothing was signed.
 
     Attributes:
         quote: the published price, and what the budgets leave.

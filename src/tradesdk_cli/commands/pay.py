@@ -87,7 +87,6 @@ def quote(
 class Stage(StrEnum):  # Typer takes no list of a Literal
     """How far a payment has come."""
 
-    reserved = "reserved"
     sent = "sent"
     answered = "answered"
     taken = "taken"

@@ -312,7 +312,7 @@ def _payments(*, resume: bool) -> Tool:
         {
             "action": {"enum": actions},
             "id": _ID,
-            "stage": {"enum": ["reserved", "sent", "answered", "taken"]},
+            "stage": {"enum": ["sent", "answered", "taken"]},
             **_PAGED,
         },
         (),

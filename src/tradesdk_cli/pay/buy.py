@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import signal
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import Declined, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.explain import of_error
 from tradesdk_cli.interrupts import StopRequested, exit_code_of, on_signal
-from tradesdk_cli.ledger import until_printed
 from tradesdk_cli.pay.checkout import market_client
 from tradesdk_cli.pay.records import Unprinted, left_over, room
 from tradesdk_cli.session import wire
@@ -52,10 +51,10 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
     def under_way() -> bool:
         return not results and _signatures(wallet) > signed
 
-    with until_printed(run.ledger) as printed, waited_for(run, under_way, lambda: _say_unfinished(run, began)) as end:
+    with waited_for(run, under_way, lambda: _say_unfinished(run, began)) as end:
         with _unknown_is_unpaid(run):
             results.append(_bought(wallet, lambda: buy(**given, max_price=most, purchase=terms.purchase)))
-        print_bought(run, client, call.verb, results[0], printed)
+        print_bought(run, client, call.verb, results[0])
         end()
 
 
@@ -64,15 +63,27 @@ def print_bought(
     client: MarketClient,
     verb: str,
     result: MarketResult[Any],
-    printed: Callable[[], None] = lambda: None,
 ) -> None:
-    """Prints what was bought, calls `printed`, and says what it cost and what is left."""
+    """Prints what was bought, collects it, and says what it cost and what is left."""
     try:
         with kept(run, [result]):
             show(run, verb, result)
-        printed()
+        collect(client, [result])
     finally:
         _account_for(run, client, result)
+
+
+def collect(client: MarketClient, results: Sequence[MarketResult[Any]]) -> None:
+    """Collects answers once they are written and flushed.
+
+    Until then, whatever ends this process, the same command prints them and pays nothing.
+    """
+    from tradesdk import LedgerError
+
+    for payment in [result.payment for result in results]:
+        if payment is not None:
+            with suppress(LedgerError):  # then the same command prints it once more, and pays nothing
+                client.payments.collect(payment.id)
 
 
 def _signatures(wallet: Wallet | None) -> int:
@@ -183,8 +194,7 @@ def _say_unfinished(run: Session, began: float) -> None:
         last = max(ledger.history(stages=stages), key=lambda one: one.updated, default=None)
         if last is None or last.updated < began:
             return
-        # What was handed over before is not among those that `find` still keeps for the next command.
-        unprinted = last.id in (ledger.unprinted or {}) or ledger.find(last.fingerprint, now=run.now()) is not None
+        unprinted = ledger.find(last.fingerprint, now=run.now()) is not None
     except LedgerError:
         return
     if not unprinted:
@@ -283,7 +293,7 @@ def _show_dry_run(run: Session, call: Call, found: DryRun) -> None:
     if run.out.format_for(many=False) == "table":
         shown = {name: value for name, value in shown.items() if value is not None}  # people need not read of those
     run.out.one(shown)
-    run.out.note("nothing was signed, reserved or paid (--dry-run)")
+    run.out.note("nothing was signed or paid (--dry-run)")
 
 
 # What is said about the money

@@ -128,6 +128,7 @@ def market_client(
         retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
         clock=run.speaking_clock(lambda: client.rate_limit, now),
         witness=node,
+        collect=False,
         http_client=http,
         rate_limiter=run.rate_limiter if send_api_key else None,
     )

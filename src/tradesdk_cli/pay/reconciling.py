@@ -9,9 +9,8 @@ import typer
 from tradesdk import PaymentRefusedError, PaymentStage
 from tradesdk_cli.confirm import LEDGER, Change, approve
 from tradesdk_cli.errors import OUTCOME_UNKNOWN
-from tradesdk_cli.ledger import until_printed
 from tradesdk_cli.output.columns import PAYMENTS, RECONCILED
-from tradesdk_cli.pay.buy import kept, records, say_under_way, show, waited_for
+from tradesdk_cli.pay.buy import collect, kept, records, say_under_way, show, waited_for
 from tradesdk_cli.pay.records import brief, surely_over
 from tradesdk_cli.pay.recover import ALL, client_for, found_in, verb_of
 from tradesdk_cli.text import dollars, usd
@@ -77,14 +76,11 @@ def reconcile(run: Session, *, send_api_key: bool) -> None:
     client, now = client_for(run, None, send_api_key=send_api_key), run.now()
     sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True, limit=ALL)
     waits = any(payment.in_doubt and payment.is_live(now) for payment in sent)
-    with (
-        until_printed(run.ledger) as printed,
-        waited_for(run, lambda: waits, lambda: say_under_way(run, "pay reconcile", waits)) as end,
-    ):
+    with waited_for(run, lambda: waits, lambda: say_under_way(run, "pay reconcile", waits)) as end:
         found = client.payments.reconcile()
         waits = False
         _print(run, found, now)
-        printed()
+        collect(client, found.delivered)
         in_doubt = _say_what_is_left(run, found)
         end()
     if found.unresolved or in_doubt:

@@ -1,15 +1,17 @@
 """What can happen to a payment in the ledger: one page of transitions, pure.
 
 ```
-reserved ── Submit ──▶ sent ── Record ──▶ answered      an answer
-    ▲                 │  ▲ │
-    └── Record ───────┘  │ └── Record, Mark ──▶ taken   the nonce is used, or money was taken without an answer
-        never handed     └───── Mark as unpaid ───┘
-        over
+── Submit ──▶ sent ── Record ──▶ answered      an answer
+              ▲ │ │
+              │ │ └── Record, Mark ──▶ taken   the nonce is used, or money was taken without an answer
+              │ └────── Resubmit ───┐    │
+              └─────────────────────┴────┘     Mark as unpaid
 ```
 
-A payment that is sent is resent (`Resubmit`), or its nonce is reserved and signed again (`Submit`) once it has expired
-or is proven unpaid. A late answer to a taken one is an answer. Expiry is no change: it is computed when a row is read.
+Nothing is reserved: a signature is made first, and binds nobody until it is written down. `Submit` signs the nonce of
+an earlier payment again once that has expired, is proven unpaid, or was not handed over. A signature that was not
+handed over is as if it had not been made, but it was counted. A late answer to a taken one is an answer. Expiry is no
+change: it is computed when a row is read.
 """
 
 from __future__ import annotations
@@ -19,17 +21,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode, SignedHeader
+from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode
 from ...errors import PaymentRefusedError
-from ..budget import Spending
+from ..budget import Budget
 from ..messages import already_known, blocking_error, in_doubt, not_expired, purchase_secret_changed
 from ..state_machine import Report
 from . import errors
 from .claims import holds
-from .rules import recipient_refusal, total_refusal
-from .settings import addresses, addresses_text, recipients_of, secret_of
+from .rules import Sum, Sums, budget_refusal, is_signable, recipient_refusal, to_count, total_refusal
+from .settings import BUDGET, addresses, addresses_text, recipients_of, secret_of
 
-RESERVED, SENT, ANSWERED, TAKEN = PaymentStage
+SENT, ANSWERED, TAKEN = PaymentStage
+UNWRITTEN = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,7 @@ class LedgerRow:
         payment: the payment.
         owner: the call that has claimed it.
         until: when the claim ends, in Unix seconds by the local clock.
-        revision: a number that each writing changes.
-        settings: the ledger's settings by name; those that the change sets are written.
+        revision: a number that each writing changes; `UNWRITTEN` if the ledger may not have it like this.
         run: what the other payments of the change's `run` count.
     """
 
@@ -49,8 +51,7 @@ class LedgerRow:
     owner: str | None = None
     until: float = field(default=0.0, compare=False)
     revision: int = 0
-    settings: Mapping[str, str] = field(default_factory=dict, compare=False)
-    run: Spending | None = field(default=None, compare=False)
+    run: Sum | None = field(default=None, compare=False)
 
     def is_free_for(self, owner: str | None, now: float) -> bool:
         """Whether no other call's claim is in force."""
@@ -72,10 +73,6 @@ class LedgerChange:
     owner: str | None = None
     run: str | None = None
     now: float = 0.0
-
-    def reads(self) -> tuple[str, ...]:
-        """The settings that it compares, in the same transaction."""
-        return ()
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
         """The row after the change.
@@ -105,7 +102,7 @@ class Claim(LedgerChange):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseClaim(LedgerChange):
-    """The end of a call: its claim is over, and so is what it had reserved and not signed."""
+    """The end of a call: its claim is over."""
 
     consequence: ClassVar[str] = errors.CLAIM_STAYS
 
@@ -114,7 +111,7 @@ class ReleaseClaim(LedgerChange):
 
 
 def _released(row: LedgerRow, payment: Payment) -> LedgerRow:
-    return replace(row, payment=replace(payment, reserved=0, reserved_until=0), owner=None, until=0.0)
+    return replace(row, payment=payment, owner=None, until=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,86 +123,122 @@ class Redate(LedgerChange):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Submit(LedgerChange):
-    """Write down a signature before it is sent: a reserved payment is sent, with one more submission.
+class Submit:
+    """Write down a signature before it is sent, if nothing has changed since the call looked.
 
-    Without `pay_to`, the recipient must be known for the origin, and is remembered if none is: another call may have
-    been faster than the reservation. The purchase secret must be the one that the ledger knows, or the first.
+    Attributes:
+        payment: as it was signed, with its header: a new one, or `earlier` with new terms.
+        earlier: the payment whose nonce it signs again, as it was seen.
+        budget: the limits of the call, besides the ledger's.
+        pay_to: the only recipients; empty: those known for the origin. If none is known, this one is remembered.
+        secret_id: of a named purchase: the id of its secret, which must be the one that the ledger knows, or the first.
+        owner: the call, which then has claimed it until `until`, in Unix seconds by the local clock.
+        over: the service's time until which a signature is too old to be sent.
+        since: when an unnamed payment must have been created to be continued.
+        max_price: micro-dollars that it may cost.
+        max_total: micro-dollars that all payments of the payment's `run` may count.
+        now: the local time in Unix seconds.
     """
 
-    consequence: ClassVar[str] = errors.NOTHING_SENT
-    terms: Payment
-    header: SignedHeader
+    payment: Payment
+    earlier: Payment | None
+    budget: Budget
     pay_to: Sequence[str] = ()
     secret_id: str | None = None
+    owner: str
+    until: float
+    over: float
+    since: float = 0.0
+    max_price: int | None = None
+    max_total: int | None = None
+    now: float
 
-    def reads(self) -> tuple[str, ...]:
-        names = () if self.pay_to else (recipients_of(self.terms.origin),)
-        return names if self.secret_id is None else (*names, secret_of(self.terms.payer))
+    def is_next(self, row: LedgerRow | None) -> bool:
+        """Whether the purchase is still as the call saw it, and no other call works on it."""
+        earlier = self.earlier
+        if row is None or earlier is None:
+            return row is None and earlier is None
+        # `Record` would undo what else has changed. Receipts may be stored shorter, and `Redate` changes dates.
+        found = replace(row.payment, receipt=earlier.receipt, created=earlier.created)
+        return found == earlier and is_signable(found, self.over) and row.is_free_for(self.owner, self.now)
 
-    def __call__(self, row: LedgerRow) -> LedgerRow:
-        payment = row.payment
-        if not (payment.is_reserved(self.now) and self.is_of(row)):
-            raise PaymentRefusedError(
-                "its reservation has expired or was canceled, so it was not sent",
-                code="reservation_lost",
-                hint="make the call again",
-                payment=payment,
-            )
-        written = dict(row.settings)
+    def refusal(
+        self, row: LedgerRow | None, sums: Sums, run: Sum | None, settings: Mapping[str, str]
+    ) -> PaymentRefusedError | None:
+        """Why it may not be written: recipient, secret, budget. `run`: what the other payments of its run count."""
+        payment, before = self.payment, None if row is None else row.payment
+        known = addresses(settings.get(recipients_of(payment.origin)))
+        refused = recipient_refusal(payment.pay_to, origin=payment.origin, configured=self.pay_to, known=known)
+        if refused is not None:
+            return refused
+        secret = settings.get(secret_of(payment.payer))
+        if self.secret_id is not None and secret not in (None, self.secret_id):
+            return purchase_secret_changed(payment.payer, secret or "", self.secret_id)
+        limits = limits_of(self.budget, settings, self.max_price)
+        counts, has_total = to_count(before, payment.amount), self.max_total is not None
+        return total_refusal(counts, self.max_total, run) or budget_refusal(
+            payment.amount, counts, sums.without(before), limits, has_total=has_total
+        )
+
+    def remembers(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """The settings that it sets: the first recipient of an origin, the first secret of a payer."""
+        payment, found = self.payment, dict[str, str]()
         if not self.pay_to:
-            name = recipients_of(payment.origin)
-            known = addresses(written.get(name))
-            refusal = recipient_refusal(self.terms.pay_to, origin=payment.origin, configured=(), known=known)
-            if refusal is not None:
-                refusal.payment = payment
-                raise refusal
-            if not known:
-                written[name] = addresses_text([self.terms.pay_to])
+            found[recipients_of(payment.origin)] = addresses_text([payment.pay_to])
         if self.secret_id is not None:
-            name = secret_of(payment.payer)
-            if written.setdefault(name, self.secret_id) != self.secret_id:
-                raise purchase_secret_changed(payment.payer, written[name], self.secret_id)
-        after = _moved(
+            found[secret_of(payment.payer)] = self.secret_id
+        return {name: value for name, value in found.items() if name not in settings}
+
+    def written(self, row: LedgerRow | None) -> LedgerRow:
+        """The row with it, claimed."""
+        payment, before = self.payment, None if row is None else row.payment
+        counts, submissions, failed = to_count(before, payment.amount), 1, 0
+        if before is None:
+            payment = replace(payment, created=self.now)
+        else:
+            payment = with_terms(before, payment)
+            # What was handed over before it was proven unpaid can no longer be taken.
+            if before.paid is not False:
+                submissions, failed = before.submissions + 1, before.settle_failed
+        payment = _moved(
             payment,
             SENT,
             now=self.now,
-            **_terms(payment, self.terms),
             proof=PaymentProof.NONE,
             paid=None,
             code=ReasonCode.NONE,
             reason="",
             refused=False,
-            counted=payment.reserved,
-            reserved=0,
-            reserved_until=0,
-            header=self.header,
-            # What was handed over before it was proven unpaid can no longer be taken.
-            submissions=(0 if payment.paid is False else payment.submissions) + 1,
-            settle_failed=0 if payment.paid is False else payment.settle_failed,
+            counted=counts,
+            header=self.payment.header,
+            submissions=submissions,
+            settle_failed=failed,
             signatures=payment.signatures + 1,
         )
-        return replace(row, payment=after, settings=written)
+        return LedgerRow(payment, self.owner, self.until, UNWRITTEN)
+
+
+def limits_of(budget: Budget, settings: Mapping[str, str], max_price: int | None) -> Budget:
+    """The lowest limits: those of a call, of the ledger, and `max_price`."""
+    limits = budget.strictest(Budget.from_json(settings.get(BUDGET)))
+    return limits if max_price is None else limits.strictest(Budget.from_micro({"per_call": max_price}))
 
 
 def with_terms(payment: Payment, terms: Payment) -> Payment:
     """A payment with the terms that are to be signed."""
-    return replace(payment, **_terms(payment, terms))
-
-
-def _terms(payment: Payment, terms: Payment) -> dict[str, Any]:
     # A service's date may have made the new validity end before the old one.
     until = max(payment.counts_until, terms.counts_until) if payment.signatures else terms.counts_until
-    return {
-        "network": terms.network,
-        "asset": terms.asset,
-        "pay_to": terms.pay_to,
-        "amount": terms.amount,
-        "valid_before": terms.valid_before,
-        "counts_until": until,
-        "identified": terms.identified,
-        "run": terms.run or payment.run,
-    }
+    return replace(
+        payment,
+        network=terms.network,
+        asset=terms.asset,
+        pay_to=terms.pay_to,
+        amount=terms.amount,
+        valid_before=terms.valid_before,
+        counts_until=until,
+        identified=terms.identified,
+        run=terms.run or payment.run,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,8 +254,8 @@ class Resubmit(LedgerChange):
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
         payment = row.payment
-        if payment.stage is RESERVED:
-            text = "it was never signed, so it cannot be sent"
+        if payment.is_unsent:
+            text = "it was not handed over, so it cannot be resent"
             raise PaymentRefusedError(text, code="not_submitted", payment=payment)
         if payment.stage is not SENT or payment.paid is not None:
             raise blocking_error(payment)
@@ -238,13 +271,23 @@ class Resubmit(LedgerChange):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record(LedgerChange):
-    """Write down what a call was told about the signature with this number."""
+    """Write down what a call was told about the signature with this number.
+
+    `before`: the payment before the call wrote that signature down, to be put back if it was not handed over.
+    `ends`: what the end of the call changes besides, in the same transaction.
+    """
 
     consequence: ClassVar[str] = errors.NOT_WRITTEN_DOWN
     report: Report
     signatures: int
+    before: Payment | None = None
+    ends: Collect | ReleaseClaim | None = None
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
+        row = self._recorded(row)
+        return row if self.ends is None else self.ends(row)
+
+    def _recorded(self, row: LedgerRow) -> LedgerRow:
         payment, report, meaning, stage = row.payment, self.report, self.report.meaning, self.report.stage
         if not (meaning.is_final or report.is_settled):
             is_open = payment.stage is SENT and payment.paid is None and payment.signatures == self.signatures
@@ -260,8 +303,12 @@ class Record(LedgerChange):
             changes["settle_failed"] = max(payment.settle_failed, self.signatures)
         if not report.sent:
             changes["submissions"] = payment.submissions - 1
-            if payment.submissions == 1:  # nothing was ever handed over
-                return replace(row, payment=_moved(payment, RESERVED, now=self.now, counted=0, **changes))
+            if (before := self.before) is not None:
+                handed_over = 0 if before.paid is False else before.submissions
+                if payment.submissions == handed_over + 1:  # with more, it was resent since
+                    changes |= {"submissions": before.submissions, "signatures": self.signatures}
+                    changes["created"] = payment.created
+                    return replace(row, payment=replace(before, **changes))
         if report.reply is not None:
             changes["reply"] = report.reply
             changes["waits"] = payment.waits or payment.stage is not ANSWERED is stage
@@ -326,8 +373,7 @@ class Mark(LedgerChange):
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
         payment, by_chain = row.payment, bool(self.evidence)
-        is_open = payment.needs_proof or (payment.stage is SENT and payment.paid is None)
-        if not is_open or self.signatures not in (None, payment.signatures):
+        if not (payment.needs_proof or payment.is_open) or self.signatures not in (None, payment.signatures):
             raise already_known(payment)
         # The chain's own time says that a nonce can no longer be used.
         if not (by_chain or payment.is_expired(self.now)) and (payment.stage is SENT or not self.paid):
@@ -343,8 +389,6 @@ class Mark(LedgerChange):
 def _moved(payment: Payment, stage: PaymentStage, *, now: float, **changes: Any) -> Payment:
     """The payment at a stage. Its header is deleted when nothing can be done with it any more."""
     paid = changes.get("paid", payment.paid)
-    if stage in (ANSWERED, TAKEN):
-        changes |= {"reserved": 0, "reserved_until": 0}
     if stage is not SENT or paid is not None:
         changes["header"] = None
     # The proof of an answered one says nothing about when the answer came.

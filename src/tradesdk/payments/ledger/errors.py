@@ -160,7 +160,7 @@ def failed(path: str, what: str, hint: str = _CHECK_DISK) -> UnusableLedgerError
 
 
 def gone(payment_id: str) -> UnusableLedgerError:
-    """The problem when a payment that a call has reserved is not there."""
+    """The problem when a payment that a call has written down is not there."""
     what = f"payment {_typed(payment_id)} is no longer in the ledger"
     return UnusableLedgerError("ledger_failed", what, "another ledger may have taken its place")
 

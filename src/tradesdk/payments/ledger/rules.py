@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from ..._values.details import BudgetDetails, RecipientDetails
 from ..._values.money import shown_usd, usd
-from ..._values.payment import Payment, PaymentStage
+from ..._values.payment import Payment, PaymentProof, PaymentStage
 from ..._values.text import printable
 from ...errors import PaymentRefusedError
-from ..budget import SUMS, Budget, Spending
+from ..budget import Budget, Spending
 
-HOUR = 3600.0
+MINUTE = 60
+HOUR = 3600
 DAY = 86400
 REPLY_AGE = 60.0
 """Seconds for which the next equal unnamed call gets an answer that was not collected."""
@@ -31,44 +33,6 @@ _HOW_TO_PROVE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reservation:
-    """What a call asks for in `Ledger.reserve`.
-
-    Attributes:
-        payment: what it wants to sign, at stage RESERVED.
-        budget: its limits.
-        pay_to: the only recipients; empty: those known for the origin, or any if none is.
-        owner: the call.
-        until: when its claim ends, in Unix seconds by the local clock.
-        over: the service's time until which a signature is too old to be sent.
-        since: when an unnamed payment must have been created to be continued.
-        max_price: micro-dollars that it may cost.
-        max_total: micro-dollars that all payments of the payment's `run` may count.
-        now: the local time in Unix seconds.
-    """
-
-    payment: Payment
-    budget: Budget
-    pay_to: Sequence[str] = ()
-    owner: str
-    until: float
-    over: float
-    since: float = 0.0
-    max_price: int | None = None
-    max_total: int | None = None
-    now: float
-
-    def of(self, earlier: Payment | None) -> Payment:
-        """The payment with the reservation. An `earlier` one keeps terms, header and run until it is signed again."""
-        wanted = self.payment
-        until = wanted.counts_until
-        if earlier is None:
-            now = self.now
-            return replace(wanted, created=now, updated=now, reserved=wanted.amount, reserved_until=until)
-        return replace(earlier, reserved=max(earlier.counted, wanted.amount), reserved_until=until)
-
-
 def reply_times(now: float) -> tuple[float, float]:
     """When an answer must have arrived to be used at `now`: after the first moment, and not after the second.
 
@@ -81,12 +45,6 @@ def kept_answer(payment: Payment, now: float) -> Payment:
     """A payment without the answer of a named purchase that is no longer kept."""
     is_answered = payment.purchase is not None and payment.stage is PaymentStage.ANSWERED
     return replace(payment, reply=None) if is_answered and payment.updated < now - KEPT else payment
-
-
-def without_void(payment: Payment, now: float) -> Payment:
-    """A payment without a reservation that does not hold."""
-    is_void = payment.reserved and not payment.is_reserved(now)
-    return replace(payment, reserved=0, reserved_until=0) if is_void else payment
 
 
 class NextStep(StrEnum):
@@ -106,7 +64,7 @@ class NextStep(StrEnum):
 
 def next_step(payment: Payment | None, over: float) -> NextStep:
     """What a call does about an earlier payment. `over`: until which service's time a signature is too old to send."""
-    if payment is None or payment.stage is PaymentStage.RESERVED:
+    if payment is None or payment.is_unsent:
         return NextStep.SIGN
     if payment.stage is PaymentStage.SENT:
         if payment.paid is None and payment.valid_before > over:
@@ -131,44 +89,97 @@ def signed(payment: Payment) -> tuple[int, int]:
     return payment.counted, payment.counted
 
 
-def last_day(counts_until: int) -> int:
-    """The last UTC day on which a payment counts, in days since 1970. At that second it counts no more."""
-    return (counts_until - 1) // DAY
+def to_count(earlier: Payment | None, amount: int) -> int:
+    """Micro-dollars that a nonce counts once `amount` is signed for it (again): the largest amount.
+
+    The chain proves that nothing signed before can be taken any more; a person may be wrong.
+    """
+    if earlier is None or (earlier.paid is False and earlier.proof is PaymentProof.CHAIN):
+        return amount
+    return max(earlier.counted, amount)
 
 
-def counted(payment: Payment, now: float) -> Spending:
-    """What a payment counts by its signatures."""
-    total, held = signed(payment)
-    in_hour, in_day = payment.counts_until > now - HOUR, last_day(payment.counts_until) >= now // DAY
-    return Spending(
-        last_hour=total * in_hour,
-        today=total * in_day,
-        total=total,
-        held_last_hour=held * in_hour,
-        held_today=held * in_day,
-        held=held,
-        budget=Budget(),
-    )
+Sum = tuple[int, int]
+"""What counts, and the part that is held, in micro-dollars."""
+UNITS = ("minute", "day", "month")
 
 
-def reserved(amount: int) -> Spending:
-    """What a reservation counts: in the last hour and today too, as it may be taken until its end."""
-    return Spending(**dict.fromkeys(SUMS, amount), budget=Budget())
+def place(counts_until: int) -> tuple[int, int, int]:
+    """The minute, day and month of UTC, since 1970, of the last second in which a payment counts."""
+    last = counts_until - 1
+    year, month = time.gmtime(last)[:2]
+    return last // MINUTE, last // DAY, (year - 1970) * 12 + month - 1
 
 
-def with_reservations(spending: Spending, payments: Iterable[Payment], now: float) -> Spending:
-    """What is spent by all signatures, with the payments that are reserved: each counts what it will once signed."""
-    for payment in payments:
-        spending = spending.minus(counted(payment, now)).plus(reserved(payment.reserved))
-    return spending
+def begin(now: float) -> tuple[int, int]:
+    """The first minute of the last hour, and today. An hour is 60 whole minutes and the one that has begun."""
+    return math.floor(now - HOUR) // MINUTE, math.floor(now) // DAY
 
 
-def spending_before(again: Payment, amount: int, earlier: Payment, spending: Spending, now: float) -> Spending:
-    """The spending to which `amount` adds what `again`, with its reservation, counts in place of `earlier`."""
-    counts = counted(earlier, now)
-    if earlier.is_reserved(now):
-        counts = reserved(earlier.reserved)
-    return spending.minus(counts).plus(reserved(again.reserved - amount))
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What all signatures count, by the minute, day and month at whose end they cease to.
+
+    Only what is needed at `now`: the minutes of the last hour, the days from today on, all months.
+    """
+
+    now: float
+    minutes: Mapping[int, Sum]
+    days: Mapping[int, Sum]
+    months: Mapping[int, Sum]
+
+    def spending(self, budget: Budget) -> Spending:
+        """What is spent and held in each window, from its beginning on."""
+        (in_hour, held_in_hour), (today, held_today), (total, held) = map(_all, (self.minutes, self.days, self.months))
+        return Spending(
+            last_hour=in_hour,
+            today=today,
+            total=total,
+            held_last_hour=held_in_hour,
+            held_today=held_today,
+            held=held,
+            budget=budget,
+        )
+
+    def without(self, payment: Payment | None) -> Sums:
+        """The same without what one payment counts."""
+        if payment is None or not payment.counted:
+            return self
+        less, less_held = signed(payment)
+        minute, day, month = place(payment.counts_until)
+
+        def but(sums: Mapping[int, Sum], at: int) -> Mapping[int, Sum]:
+            if at not in sums:  # it is over
+                return sums
+            spent, held = sums[at]
+            return {**sums, at: (spent - less, held - less_held)}
+
+        return Sums(self.now, but(self.minutes, minute), but(self.days, day), but(self.months, month))
+
+    def room_at(self, amount: int, budget: Budget) -> datetime | None:
+        """When the hour and the day both leave room for `amount`, if nothing else is paid; None: now, or never."""
+        at = max(
+            _room(amount, budget.per_hour, self.minutes, lambda minute: (minute + 1) * MINUTE + HOUR, self.now),
+            _room(amount, budget.per_day, self.days, lambda day: (day + 1) * DAY, self.now),
+        )
+        try:
+            return datetime.fromtimestamp(math.ceil(at), UTC) if at > self.now else None
+        except (OverflowError, ValueError, OSError):
+            return None
+
+
+def _all(sums: Mapping[int, Sum]) -> Sum:
+    return sum(spent for spent, _ in sums.values()), sum(held for _, held in sums.values())
+
+
+def _room(amount: int, limit: int | None, sums: Mapping[int, Sum], end: Callable[[int], float], now: float) -> float:
+    """When a window leaves room for an amount: the ends of its oldest minutes or days take what they count away."""
+    spent, moment = sum(counted for counted, _ in sums.values()), now
+    for at in sorted(sums):
+        if limit is None or spent + amount <= limit:
+            return moment
+        spent, moment = spent - sums[at][0], end(at)
+    return moment if limit is None or amount <= limit else math.inf
 
 
 def recipient_refusal(
@@ -194,49 +205,36 @@ def recipient_refusal(
 _Window = Literal["per_call", "per_hour", "per_day", "total"]
 
 
-def total_refusal(amount: int, max_total: int | None, run: Spending | None) -> PaymentRefusedError | None:
-    """The refusal of an amount for which `max_total` of a batch run leaves no room."""
-    if max_total is None or run is None or run.total + amount <= max_total:
+def total_refusal(amount: int, max_total: int | None, run: Sum | None) -> PaymentRefusedError | None:
+    """The refusal of an amount for which `max_total` of a batch run leaves no room beside what the `run` counts."""
+    if max_total is None or run is None or run[0] + amount <= max_total:
         return None
-    left = max(0, max_total - run.total)
+    spent, held = run
+    left = max(0, max_total - spent)
     return PaymentRefusedError(
         f"the next batch costs {shown_usd(amount)}, and max_total={shown_usd(max_total)} leaves {shown_usd(left)}",
         code="over_total",
         hint="to continue, call again with a higher max_total=; with job= nothing is paid for twice"
-        + (f"; {_HOW_TO_PROVE}" if run.held else ""),
+        + (f"; {_HOW_TO_PROVE}" if held else ""),
         details=BudgetDetails(
             cost=usd(amount),
             limit="max_total",
             limit_amount=usd(max_total),
-            spent=usd(run.spent),
-            held=usd(run.held),
+            spent=usd(spent - held),
+            held=usd(held),
             left=usd(left),
         ),
     )
 
 
-class Counted(NamedTuple):
-    """A payment that counts in the last hour or today, and until before when."""
-
-    until: float
-    micro: int
-
-
 def budget_refusal(
-    amount: int,
-    spending: Spending,
-    *,
-    now: float,
-    counted: Iterable[Counted],
-    counts: int = 0,
-    has_total: bool = False,
+    amount: int, counts: int, sums: Sums, budget: Budget, *, has_total: bool = False
 ) -> PaymentRefusedError | None:
     """The refusal of an amount for which the budgets leave no room.
 
-    `counted`: the other payments of the last hour and today. `counts`: what the payment will count, if more than
-    `amount`. A `max_total` (`has_total`) serves as the budget if there is no other.
+    `sums`: what all other payments count. `counts`: what its nonce will count, at least `amount`. A `max_total`
+    (`has_total`) serves as the budget if there is no other.
     """
-    budget = spending.budget
     if not (budget.is_set or has_total):
         return PaymentRefusedError(
             f"this call costs {shown_usd(amount)}, and no budget is set",
@@ -245,12 +243,13 @@ def budget_refusal(
             hint='set one: budget=Budget(per_day="5"), max_price= for one call, TRADE_BUDGET_PER_DAY=5 (or PER_CALL, '
             "PER_HOUR, TOTAL), or trade pay budget set --per-day 5",
         )
+    spending, before = sums.spending(budget), counts - amount  # what was signed before counts besides
     # Limits that free up by themselves come last: if two limits refuse, report the one that stays.
     limits: tuple[tuple[_Window, int | None, int, int], ...] = (
         ("per_call", budget.per_call, 0, 0),
-        ("total", budget.total, spending.total, spending.held),
-        ("per_day", budget.per_day, spending.today, spending.held_today),
-        ("per_hour", budget.per_hour, spending.last_hour, spending.held_last_hour),
+        ("total", budget.total, spending.total + before, spending.held + before),
+        ("per_day", budget.per_day, spending.today + before, spending.held_today + before),
+        ("per_hour", budget.per_hour, spending.last_hour + before, spending.held_last_hour + before),
     )
     over: list[tuple[_Window, int, int, int]] = [
         (name, limit, spent, held)
@@ -260,8 +259,8 @@ def budget_refusal(
     if not over:
         return None
     # And before them those that are too small for it at any time.
-    name, limit, spent, held = min(over, key=lambda one: max(amount, counts) <= one[1])
-    room_at = _room_at(max(amount, counts), budget, now, list(counted)) if name in ("per_day", "per_hour") else None
+    name, limit, spent, held = min(over, key=lambda one: counts <= one[1])
+    room_at = sums.room_at(counts, budget) if name in ("per_day", "per_hour") else None
     return _over(amount, name, limit, spent, held, room_at)
 
 
@@ -296,25 +295,3 @@ def _over(
         hint=hint + (f"; {_HOW_TO_PROVE}" if held else ""),
         details=details,
     )
-
-
-def _room_at(amount: int, budget: Budget, now: float, payments: list[Counted]) -> datetime | None:
-    """When the hour and the day both leave room for `amount`, if nothing else is paid; None: never, or unknown."""
-
-    def first(limit: int | None, moments: Iterable[float], since: Callable[[float], float]) -> float:
-        """The first of `moments` at which there is room beside what may be taken after `since(moment)`."""
-        for moment in sorted({now, *moments}):
-            spent = sum(one.micro for one in payments if one.until > since(moment))
-            if limit is None or spent + amount <= limit:
-                return moment
-        return math.inf
-
-    today = now // DAY
-    room = max(
-        first(budget.per_hour, (one.until + HOUR for one in payments), lambda moment: moment - HOUR),
-        first(budget.per_day, ((today + 1) * DAY, (today + 2) * DAY), lambda moment: moment // DAY * DAY),
-    )
-    try:
-        return datetime.fromtimestamp(math.ceil(room), UTC) if room > now else None
-    except (OverflowError, ValueError, OSError):
-        return None

@@ -19,10 +19,8 @@ from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode, 
 _COUNTS = "counted > 0 AND (paid IS NULL OR paid = 1)"
 # Not `stage = …`: an index on stages would be taken then, and not the one that is made for the question.
 _COLLECTED = "reply IS NOT NULL AND stage NOT IN ('sent', 'taken') AND (waits = 0 OR purchase IS NOT NULL)"
-_WAS_SIGNED = "(stage <> 'reserved' OR signatures > 0)"
-_OPEN = f"(stage <> 'answered' AND {_WAS_SIGNED})"
-_STANDING = f"(purchase IS NOT NULL OR waits = 1 OR reserved > 0 OR {_OPEN})"
-_RESERVED = "(reserved > 0 AND reserved_until > ? AND reserved_until <= ?)"
+_OPEN = "stage <> 'answered'"
+_STANDING = f"(purchase IS NOT NULL OR waits = 1 OR {_OPEN})"
 
 VERSION = 2
 TABLES = (
@@ -52,8 +50,6 @@ TABLES = (
         reason TEXT NOT NULL,
         refused INTEGER NOT NULL,
         counted INTEGER NOT NULL CHECK (counted >= 0),
-        reserved INTEGER NOT NULL CHECK (reserved >= 0),
-        reserved_until INTEGER NOT NULL,
         header TEXT,
         submissions INTEGER NOT NULL,
         signatures INTEGER NOT NULL,
@@ -71,13 +67,11 @@ TABLES = (
     """,
     f"CREATE INDEX standing ON payments (fingerprint) WHERE {_STANDING}",
     "CREATE INDEX by_stage ON payments (stage, paid, seq)",
-    "CREATE INDEX reserved ON payments (reserved_until) WHERE reserved > 0",
-    f"CREATE INDEX counted ON payments (counts_until, counted, paid) WHERE {_COUNTS}",
     f"CREATE INDEX kept ON payments (updated) WHERE {_COLLECTED}",
-    # What all signatures count on the last UTC day before their `counts_until`, and the part without proof. So no sum
-    # reads more payments than those of an hour. Past 2**63, SQLite would continue with a float.
-    "CREATE TABLE days (day INTEGER PRIMARY KEY, "
-    "counted INTEGER NOT NULL CHECK (typeof(counted) = 'integer'), held INTEGER NOT NULL)",
+    # What all signatures count, and the part without proof, by `rules.place`: no sum reads payments. Past 2**63, SQLite
+    # would continue with a float.
+    "CREATE TABLE sums (unit TEXT NOT NULL, at INTEGER NOT NULL, "
+    "counted INTEGER NOT NULL CHECK (typeof(counted) = 'integer'), held INTEGER NOT NULL, PRIMARY KEY (unit, at))",
     # Every batch run that a payment ever belonged to: its `run` is the last one.
     "CREATE TABLE runs (run TEXT NOT NULL, payment TEXT NOT NULL, PRIMARY KEY (run, payment))",
     "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -92,28 +86,26 @@ _CELLS = {
     name: (_KINDS[kind], not needed)
     for name, kind, needed in re.findall(r"^ {8}(\w+) ([A-Z]+)( NOT NULL)?", TABLES[0], re.MULTILINE)
 }
-_MOMENTS = ("valid_before", "counts_until", "reserved_until", "created", "updated", "until")
+_MOMENTS = ("valid_before", "counts_until", "created", "updated", "until")
 END = 60_000_000_000
 """Unix seconds in the year 3871; as many before 1970, it is the year 68. Dates have years from 1 to 9999."""
 
 # S608: here and below only constants are put in
 ADD = f"INSERT INTO payments ({_ROW}) VALUES ({', '.join('?' * (len(COLUMNS) + 2))}, 0)"  # noqa: S608
 COUNT = (
-    "INSERT INTO days VALUES (?, ?, ?) ON CONFLICT (day) DO UPDATE SET counted = days.counted + excluded.counted, "
-    "held = days.held + excluded.held"
+    "INSERT INTO sums VALUES (?, ?, ?, ?) ON CONFLICT (unit, at) DO UPDATE SET "
+    "counted = sums.counted + excluded.counted, held = sums.held + excluded.held"
 )
 ADD_RUN = "INSERT INTO runs VALUES (?, ?) ON CONFLICT DO NOTHING"
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
 SAME_ROW = "SELECT 1 FROM payments WHERE id = ? AND revision = ?"
-SAME_SETTING = "SELECT 1 FROM settings WHERE name = ? AND value = ?"
-# Parameters: fingerprint, the two moments of `possible_ends`, since, those of `possible_ends` again, and those of
-# `rules.reply_times`. What ends later than anything may was signed by a clock that was ahead.
+# Parameters: fingerprint, since, the earliest end and `latest_end`, and the two moments of `rules.reply_times`. What
+# ends later was signed by a clock that was ahead.
 FIND = (
     f"SELECT {_ROW} FROM payments WHERE fingerprint = ? AND {_STANDING} AND ("  # noqa: S608
-    f"{_RESERVED} "
-    f"OR (purchase IS NOT NULL AND {_WAS_SIGNED}) "
-    f"OR ({_OPEN} AND NOT (proof = 'person' AND paid = 1) "
-    "AND (created >= ? OR (stage = 'sent' AND paid IS NULL AND counts_until > ? AND counts_until <= ?))) "
+    "purchase IS NOT NULL "
+    f"OR ({_OPEN} AND NOT (proof = 'person' AND paid = 1) AND (created >= ? OR "
+    "(stage = 'sent' AND submissions > 0 AND paid IS NULL AND counts_until > ? AND counts_until <= ?))) "
     "OR (waits = 1 AND reply IS NOT NULL AND updated > ? AND updated <= ?)) "
     "ORDER BY seq DESC LIMIT 1"
 )
@@ -121,11 +113,6 @@ FIND = (
 FORGET = (
     "UPDATE payments SET reply = NULL, revision = revision + 1 "  # noqa: S608
     f"WHERE seq IN (SELECT seq FROM payments WHERE {_COLLECTED} AND updated < ? ORDER BY updated LIMIT 1000)"
-)
-# What does not hold at this moment is void for good: its room may be given away. Parameters: of `possible_ends`.
-VOID = (
-    "UPDATE payments SET reserved = 0, reserved_until = 0, revision = revision + 1 "
-    "WHERE reserved > 0 AND (reserved_until <= ? OR reserved_until > ?)"
 )
 SEQ = "SELECT seq FROM payments WHERE id = ?"
 NEWEST = f"SELECT {_ROW} FROM payments WHERE seq < ? ORDER BY seq DESC LIMIT ?"  # noqa: S608
@@ -158,24 +145,17 @@ def newest_of(stages: int, *, unproven: bool = False) -> tuple[str, int]:
 _SUMS = "SELECT coalesce(sum(counted), 0), coalesce(sum(CASE WHEN paid IS NULL THEN counted END), 0) FROM payments"
 # By all payments of a run but one. Parameters: run, id.
 BY_RUN = f"{_SUMS} WHERE id IN (SELECT payment FROM runs WHERE run = ? AND payment <> ?) AND {_COUNTS}"  # noqa: S608
-# In the last hour; today and in total; and when the oldest answer was collected. Parameters: the hour's beginning; the
-# day, twice.
+# The minutes of the last hour, the days from today on, all months. Parameters: of `rules.begin`.
 SUMS = (
-    f"SELECT * FROM ({_SUMS} WHERE counts_until >= ? AND {_COUNTS}) AS in_hour, ("  # noqa: S608
-    "SELECT coalesce(sum(CASE WHEN day >= ? THEN counted END), 0), coalesce(sum(CASE WHEN day >= ? THEN held END), 0), "
-    "coalesce(sum(counted), 0), coalesce(sum(held), 0) FROM days"
-    f") AS by_day, (SELECT min(updated) FROM payments WHERE {_COLLECTED}) AS replies"
+    "SELECT unit, at, counted, held FROM sums WHERE unit = 'minute' AND at >= ? UNION ALL "
+    "SELECT unit, at, counted, held FROM sums WHERE unit = 'day' AND at >= ? UNION ALL "
+    "SELECT unit, at, counted, held FROM sums WHERE unit = 'month'"
 )
-# Days of which the sums are not those of the payments.
-WRONG_DAYS = (
-    "SELECT day FROM (SELECT day, counted, held FROM days UNION ALL "  # noqa: S608
-    "SELECT (counts_until - 1) / 86400, -counted, CASE WHEN paid IS NULL THEN -counted ELSE 0 END "
-    f"FROM payments WHERE {_COUNTS}) AS both_sides GROUP BY day HAVING sum(counted) <> 0 OR sum(held) <> 0 ORDER BY day"
-)
-# Also those that are void.
-RESERVED = f"SELECT {_ROW} FROM payments WHERE reserved > 0"  # noqa: S608
-# Parameter: since when.
-COUNTED = f"SELECT id, counts_until, counted FROM payments WHERE counts_until >= ? AND {_COUNTS} ORDER BY counts_until"  # noqa: S608
+ALL_SUMS = "SELECT unit, at, counted, held FROM sums"
+# When the oldest answer was collected.
+OLDEST_REPLY = f"SELECT min(updated) FROM payments WHERE {_COLLECTED}"  # noqa: S608
+COUNTS = ("counts_until", "counted", "paid")
+COUNTED = f"SELECT {', '.join(COUNTS)} FROM payments WHERE {_COUNTS}"  # noqa: S608
 
 SETTINGS = "SELECT name, value FROM settings"
 SET_SETTING = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"

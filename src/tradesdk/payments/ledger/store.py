@@ -9,22 +9,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from secrets import randbits
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..._fleet.server import SCHEMA, Row, server
 from ..._http.arguments import file_path, flags, seconds
 from ..._values.frames import hides_locals
-from ..._values.payment import Payment, PaymentStage, possible_ends
+from ..._values.payment import GRACE, Payment, PaymentStage, latest_end
 from ...errors import InvalidArgumentError, PaymentError, PaymentRefusedError
 from ..budget import Budget, Spending
 from . import errors, rules
 from . import schema as sql
-from .changes import LedgerChange, LedgerRow
+from .changes import UNWRITTEN, LedgerChange, LedgerRow, Submit, limits_of
 from .engine import DamagedRowError, Engine, StaleRowError, Transaction
 from .opening import default_path
-from .rules import Reservation
-from .settings import BUDGET, addresses, by_name, recipients_of
+from .rules import Sum, Sums
+from .settings import by_name
 from .sqlite import SqliteEngine
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NEWEST = 2**63 - 1
-_MOST_KNOWN = 1000  # payments under way
+Statement = tuple[str, Sequence[object]]
 MAX_AHEAD = 60
 """Seconds by which this machine's clock may differ from the database's: budgets of an hour and a day go by it."""
 
@@ -43,16 +43,27 @@ class Overview:
     """What a call knows before it requests anything.
 
     Attributes:
-        payment: the earlier payment that `Ledger.find` finds.
-        spending: what is spent and held, and what the budgets leave.
-        run: the same of the call's batch run, to which each payment belongs that it ever handed over.
+        row: the earlier payment that `Ledger.find` finds, with its claim.
+        sums: what is spent and held.
+        limits: the lowest limits of all budgets.
+        run: what the payments count that ever belonged to the call's batch run, and the part that is held.
         settings: settings by name.
     """
 
-    payment: Payment | None
-    spending: Spending
-    run: Spending | None
+    row: LedgerRow | None
+    sums: Sums
+    limits: Budget
+    run: Sum | None
     settings: Mapping[str, str]
+
+    @property
+    def payment(self) -> Payment | None:
+        return None if self.row is None else self.row.payment
+
+    @property
+    def spending(self) -> Spending:
+        """What is spent and held, and what the budgets leave."""
+        return self.sums.spending(self.limits)
 
 
 class Ledger:
@@ -115,7 +126,6 @@ class Ledger:
 
     def _use(self, engine: Engine) -> None:
         self._engine = engine
-        self._known: dict[str, LedgerRow] = {}
 
     def __repr__(self) -> str:
         engine = getattr(self, "_engine", None)  # a debugger may show one that could not be made
@@ -195,14 +205,20 @@ class Ledger:
         run: str | None = None,
     ) -> Overview:
         """What `find` and `spending` return, and the settings, in one read."""
-        accounts = _Accounts(budget, now, max_price)
-        by_run = [] if run is None else [(sql.BY_RUN, (run, ""))]
 
         def read(db: Transaction) -> Overview:
-            rows, *more = db.read(_finding(fingerprint, now, since), *by_run, *accounts.statements)
-            spending = accounts.read(more[len(by_run) :]).spending
-            of_run = None if run is None else _of_run(more[0], accounts.reserved, run, now)
-            return Overview(_first([rows]), spending, of_run, accounts.settings)
+            rows, sums, settings, oldest, by_run = db.read(
+                _finding(fingerprint, now, since), *_accounts(now), _run(run, "")
+            )
+            row, named = self._row(rows[0]) if rows else None, _settings(settings)
+            _oldest(oldest)  # what the next step could not read is said now
+            return Overview(
+                row=None if row is None else replace(row, payment=rules.kept_answer(row.payment, now)),
+                sums=_sums(sums, now),
+                limits=limits_of(budget, named, max_price),
+                run=None if run is None else _run_sum(by_run),
+                settings=named,
+            )
 
         return self._engine.run(read)
 
@@ -213,129 +229,99 @@ class Ledger:
         A payment counts in the last hour if it may be taken after `now - 3600`, and today if it may be taken after
         midnight UTC: before `counts_until`, by the largest amount that was signed for its nonce.
         """
-        accounts = _Accounts(budget, now, max_price)
-        return self._engine.run(lambda db: accounts.read(db.read(*accounts.statements)).spending)
 
-    def reserve(self, wanted: Reservation) -> tuple[Payment, bool]:
-        """Reserve an amount, and claim its payment.
+        def read(db: Transaction) -> Spending:
+            sums, settings, oldest = db.read(*_accounts(now))
+            _oldest(oldest)
+            return _sums(sums, now).spending(limits_of(budget, _settings(settings), max_price))
 
-        Returns the payment, and whether it is reserved for the owner: else it is another one for the same purchase. In
-        this order:
+        return self._engine.run(read)
 
-        1. Replies that were collected are deleted after `rules.KEPT` seconds, some at a time. Reservations that do not
-           hold at `now` are deleted: should the clock be set back, they would hold again, and their room may be given
-           away.
-        2. If `find` finds an earlier payment, that one is returned, unless `rules.is_signable` and no other call has
-           claimed it: then it is reserved (again), one nonce for one purchase. It keeps its terms until `Submit`.
-        3. The recipient must be one of `pay_to`. If that is empty, it must be known for the origin; if none is known,
-           any recipient is accepted.
-        4. `max_total` for all payments that ever had its `run`, the budget and the ledger's own budget must all leave
-           room for its amount, in all windows. For an earlier payment, `rules.spending_before` is what was spent
-           before.
+    def submit(self, change: Submit) -> LedgerRow | None:
+        """Write down a signature and claim its payment. None, and nothing is written, if another call was faster.
+
+        In one transaction: the purchase must still be as the call saw it (`Submit.is_next`), and recipient, secret and
+        budgets must allow it (`Submit.refusal`). Replies that were collected are deleted after `rules.KEPT` seconds,
+        some at a time.
 
         Raises:
-            PaymentRefusedError: `recipient_changed`, `no_budget`, `over_budget` or `over_total`. Nothing is reserved.
+            PaymentRefusedError: `recipient_changed`, `purchase_secret_changed`, `no_budget`, `over_budget` or
+                `over_total`. The signature is not written down, and must not be sent.
             LedgerError: the ledger cannot be written.
         """
-        payment, now = wanted.payment, wanted.now
-        accounts = _Accounts(wanted.budget, now, wanted.max_price)
+        payment, now = change.payment, change.now
 
-        def step(db: Transaction) -> LedgerRow | Payment | PaymentRefusedError:
-            rows, *more = db.read(_finding(payment.fingerprint, now, wanted.since), *accounts.statements)
+        def step(db: Transaction) -> LedgerRow | PaymentRefusedError | None:
+            find = _finding(payment.fingerprint, now, change.since)
+            rows, sums, settings, oldest, run = db.read(find, *_accounts(now), _run(payment.run, payment.id))
             if abs(self._engine.ahead) > MAX_AHEAD:
                 raise errors.clocks_differ(self._engine.shown, self._engine.ahead)
-            if accounts.read(more).has_old:
+            if (_oldest(oldest) or now) < now - rules.KEPT:
                 db.write(sql.FORGET, (now - rules.KEPT,))
-            if accounts.has_void:
-                db.write(sql.VOID, possible_ends(now))
-            found, earlier = None, None
-            if rows:
-                found = self._row(rows[0])
-                earlier = rules.kept_answer(rules.without_void(found.payment, now), now)
-                if not (rules.is_signable(earlier, wanted.over) and found.is_free_for(wanted.owner, now)):
-                    return earlier
-                found = replace(found, payment=earlier)
-            again = wanted.of(earlier)
-            known = addresses(accounts.settings.get(recipients_of(payment.origin)))
-            refusal = rules.recipient_refusal(
-                payment.pay_to, origin=payment.origin, configured=wanted.pay_to, known=known
-            ) or accounts.refusal(db, wanted, again, earlier)
-            return refusal or self._save(db, found, LedgerRow(again, wanted.owner, wanted.until))
+            named, row = _settings(settings), self._row(rows[0]) if rows else None
+            if not change.is_next(row):
+                return None
+            if refusal := change.refusal(row, _sums(sums, now), _run_sum(run), named):
+                return refusal
+            for name, value in change.remembers(named).items():
+                db.write(sql.SET_SETTING, (name, value))
+            return self._save(db, row, change.written(row))
 
-        result = self._engine.run(step, write=True, owner=wanted.owner)
+        result = self._engine.run(step, write=True, owner=change.owner)
         if isinstance(result, PaymentRefusedError):  # raised here, so that what is deleted stays so
             raise result
-        if isinstance(result, Payment):
-            return result, False
-        self._remember(replace(result, settings=accounts.settings), wanted.owner)
-        return result.payment, True
+        return result
 
-    def update(self, payment_id: str, change: LedgerChange) -> LedgerRow:
-        """Make a change in one transaction that reads the row and what the change compares, and return the row then.
+    def update(self, payment_id: str, change: LedgerChange, row: LedgerRow | None = None) -> LedgerRow:
+        """Make a change in one transaction, and return the row then.
+
+        `row`: as the call has it. If the payment has not changed since, it is not read first.
 
         Raises:
             PaymentError: the change is refused, and nothing has changed.
             LedgerError: the ledger cannot be written, or has no payment with that id.
         """
-        known = self._known.get(payment_id)
         written: LedgerRow | None = None
-        if known is not None and known.owner != change.owner:
-            known = None
-        if known is not None and change.run is None and known.settings.keys() >= set(change.reads()):
+        if row is not None and change.run is None:
 
             def without_reading(db: Transaction) -> LedgerRow:
                 nonlocal written
-                db.expect(sql.SAME_ROW, (payment_id, known.revision))
-                for name in change.reads():
-                    db.expect(sql.SAME_SETTING, (name, known.settings[name]))
-                written = self._save(db, known, after)
+                db.expect(sql.SAME_ROW, (payment_id, row.revision))
+                written = self._save(db, row, after)
                 return written
 
             try:
-                after = change(known)
-                row = self._engine.run(without_reading, change.consequence, write=True, owner=change.owner)
-                return self._remember(row, change.owner)
+                after = change(row)
+                return self._engine.run(without_reading, change.consequence, write=True, owner=change.owner)
             except (StaleRowError, PaymentError):
-                pass  # the row decides
+                pass  # what is there decides
 
         def step(db: Transaction) -> LedgerRow:
-            rows, settings = db.read((sql.BY_ID, (payment_id,)), (sql.SETTINGS, ()))
-            named = _settings(settings)
-            before = row = self._row(rows[0], named) if rows else None
-            if known is not None and (row is None or row.payment.signatures < known.payment.signatures):
-                row = replace(known, settings=named, revision=0)  # the database was set back since
-            if row is None:
+            rows, *run = db.read((sql.BY_ID, (payment_id,)), *([_run(change.run, payment_id)] if change.run else []))
+            before = found = self._row(rows[0]) if rows else None
+            if row is not None and row.revision == UNWRITTEN:
+                if found is None:
+                    return change(row)
+            elif row is not None and (found is None or found.payment.signatures < row.payment.signatures):
+                found = row  # the database was set back since
+            if found is None:
                 raise errors.gone(payment_id)
-            if row != written:  # else the answer was lost that it is written
-                if change.run is not None:
-                    sums, reserved = db.read((sql.BY_RUN, (change.run, payment_id)), (sql.RESERVED, ()))
-                    holding = _holding(reserved, change.now)
-                    row = replace(row, run=_of_run(sums, holding, change.run, change.now, without=payment_id))
-                row = self._save(db, before, change(row))
-            return row
+            if found != written:  # else the answer was lost that it is written
+                if run:
+                    found = replace(found, run=_run_sum(run[0]))
+                found = self._save(db, before, change(found))
+            return found
 
-        return self._remember(self._engine.run(step, change.consequence, write=True, owner=change.owner), change.owner)
-
-    def _remember(self, row: LedgerRow, owner: str | None) -> LedgerRow:
-        """Keep a row for the next change of the call that has claimed it, which then needs not read it first."""
-        self._known.pop(row.payment.id, None)
-        if row.owner is not None and row.owner == owner:
-            if len(self._known) >= _MOST_KNOWN:  # of calls that ended without a last change
-                self._known.clear()
-            self._known[row.payment.id] = row
-        return row
+        return self._engine.run(step, change.consequence, write=True, owner=change.owner)
 
     def _save(self, db: Transaction, before: LedgerRow | None, after: LedgerRow) -> LedgerRow:
-        """Write a new row, or what has changed of one; and what that counts."""
+        """Write a new row, or what has changed of one, and what that counts."""
         payment = after.payment
         if payment.header is not None:
             self._engine.sign()
-        known = {} if before is None else before.settings
-        for name, value in after.settings.items():
-            if known.get(name) != value:
-                db.write(sql.SET_SETTING, (name, value))
         if before is None:
             db.write(sql.ADD, [*sql.to_row(payment), after.owner, after.until + self._engine.ahead])
+            after = replace(after, revision=0)
         else:
             values = sql.changed(before.payment, payment)
             if (after.owner, after.until) != (before.owner, before.until):
@@ -346,16 +332,21 @@ class Ledger:
                 db.write(sql.save(tuple(values)), [*values.values(), after.revision, payment.id])
         if payment.run is not None and (before is None or payment.run != before.payment.run):
             db.write(sql.ADD_RUN, (payment.run, payment.id))
-        old, new = _counted_on(before), _counted_on(after)
-        if old != new:
-            for day in sorted({*old, *new}):
-                was, now = old.get(day, (0, 0)), new.get(day, (0, 0))
-                db.write(sql.COUNT, (day, *(after - before for before, after in zip(was, now, strict=True))))
+        deltas: dict[tuple[str, int], Sum] = {}
+        for row, sign in ((before, -1), (after, 1)):
+            if row is not None and row.payment.counted:
+                spent, held = rules.signed(row.payment)
+                for place in zip(rules.UNITS, rules.place(row.payment.counts_until), strict=True):
+                    had, had_held = deltas.get(place, (0, 0))
+                    deltas[place] = had + sign * spent, had_held + sign * held
+        for place, delta in deltas.items():
+            if delta != (0, 0):
+                db.write(sql.COUNT, (*place, *delta))
         return after
 
-    def _row(self, row: Row, settings: Mapping[str, str] = MappingProxyType({})) -> LedgerRow:
+    def _row(self, row: Row) -> LedgerRow:
         owner, until, revision = row[len(sql.COLUMNS) :]
-        return LedgerRow(_payment(row), owner, until - self._engine.ahead, revision, settings)
+        return LedgerRow(_payment(row), owner, until - self._engine.ahead, revision)
 
     def setting(self, name: str) -> str | None:
         """A setting of the ledger."""
@@ -374,17 +365,26 @@ class Ledger:
         self._engine.run(step, errors.NOTHING_CHANGED, write=True)
 
     def check(self) -> None:
-        """Read the whole ledger, and compare its sums by day with its payments.
+        """Read the whole ledger, and compare its sums with its payments.
 
         Raises:
             LedgerError: it is damaged or cannot be read.
         """
 
         def read(db: Transaction) -> None:
-            *found, days = db.read(*self._engine.checks, (sql.WRONG_DAYS, ()))
+            *found, counted, sums = db.read(*self._engine.checks, (sql.COUNTED, ()), (sql.ALL_SUMS, ()))
             problems = [str(text) for rows in found for (text,) in rows if text != "ok"]
-            if days:
-                problems.append(f"the sums of {len(days)} days are not those of its payments")
+            left = dict(_by_place(sums))
+            for row in counted:
+                until, spent, paid = (
+                    _read(partial(sql.checked, name), one) for name, one in zip(sql.COUNTS, row, strict=True)
+                )
+                held = spent if paid is None else 0
+                for place in zip(rules.UNITS, rules.place(until), strict=True):
+                    had, had_held = left.get(place, (0, 0))
+                    left[place] = had - spent, had_held - held
+            if wrong := [place for place, rest in left.items() if rest != (0, 0)]:
+                problems.append(f"{len(wrong)} sums are not those of its payments")
             if problems:
                 raise errors.damaged(self._engine.shown, "; ".join(problems))
 
@@ -397,100 +397,50 @@ class Ledger:
         self._engine.close()
 
 
-class _Accounts:
-    """What is spent at a moment, and the settings that matter for it, in one read."""
-
-    def __init__(self, budget: Budget, now: float, max_price: int | None) -> None:
-        self._budget, self._now, self._max_price = budget, now, max_price
-        # Whole numbers, as the columns have them: PostgreSQL would use no index for others.
-        self._hour, day = math.floor(now - rules.HOUR) + 1, math.floor(now // rules.DAY)
-        self._midnight = day * rules.DAY + 1
-        self.statements: list[tuple[str, Sequence[object]]] = [
-            (sql.SETTINGS, ()),
-            (sql.SUMS, (self._hour, day, day)),
-            (sql.RESERVED, ()),
-        ]
-
-    def read(self, rows: Sequence[list[Row]]) -> Self:
-        """Take the rows of the statements."""
-        settings, (sums,), reserved = rows
-        hour, held_in_hour, day, held_in_day, total, held = _whole(sums[:-1])
-        collected = sums[-1] if sums[-1] is None else _read(partial(sql.checked, "updated"), sums[-1])
-        self.settings = _settings(settings)
-        limits = self._budget.strictest(Budget.from_json(self.settings.get(BUDGET)))
-        if self._max_price is not None:
-            limits = limits.strictest(Budget.from_micro({"per_call": self._max_price}))
-        self.reserved = _holding(reserved, self._now)
-        self.has_void = len(self.reserved) < len(reserved)
-        self.has_old = collected is not None and collected < self._now - rules.KEPT
-        signed = Spending(
-            last_hour=hour,
-            today=day,
-            total=total,
-            held=held,
-            held_last_hour=held_in_hour,
-            held_today=held_in_day,
-            budget=limits,
-        )
-        self.spending = rules.with_reservations(signed, self.reserved, self._now)
-        return self
-
-    def refusal(
-        self, db: Transaction, wanted: Reservation, again: Payment, earlier: Payment | None
-    ) -> PaymentRefusedError | None:
-        """Why a reservation has no room in a budget: `again` in place of `earlier`."""
-        amount, spending, run = wanted.payment.amount, self.spending, wanted.payment.run
-        others = None
-        if run is not None:
-            (sums,) = db.read((sql.BY_RUN, (run, again.id)))
-            others = _of_run(sums, self.reserved, run, self._now, without=again.id)
-        if earlier is not None:
-            spending = rules.spending_before(again, amount, earlier, spending, self._now)
-        return rules.total_refusal(again.reserved, wanted.max_total, others) or rules.budget_refusal(
-            amount,
-            spending,
-            now=self._now,
-            counted=self._counted(db, earlier),
-            counts=again.reserved,
-            has_total=wanted.max_total is not None,
-        )
-
-    def _counted(self, db: Transaction, without: Payment | None) -> Iterator[rules.Counted]:
-        """The payments of the last hour and of today, without one."""
-        (rows,) = db.read((sql.COUNTED, (min(self._hour, self._midnight),)))
-        skipped = {one.id for one in self.reserved} | ({without.id} if without is not None else set())
-        for payment_id, until, amount in rows:
-            if payment_id not in skipped:
-                _read(partial(sql.checked, "counts_until"), until)
-                yield rules.Counted(until, amount)
-        for one in self.reserved:
-            if without is None or one.id != without.id:
-                yield rules.Counted(one.reserved_until, one.reserved)
-
-
 def _finding(fingerprint: str, now: float, since: float) -> tuple[str, Sequence[object]]:
     """The payment that blocks another one for the purchase, or has its answer."""
-    ends = possible_ends(now)
-    return sql.FIND, (fingerprint, *ends, since, *ends, *rules.reply_times(now))
+    since_end = math.floor(now) - GRACE
+    return sql.FIND, (fingerprint, since, since_end, latest_end(now), *rules.reply_times(now))
 
 
-def _holding(rows: Sequence[Row], now: float) -> list[Payment]:
-    """The payments of rows whose reservation holds."""
-    return [payment for row in rows if (payment := _payment(row)).is_reserved(now)]
+def _accounts(now: float) -> tuple[Statement, ...]:
+    """The sums that matter at a time, the settings, and when the oldest answer was collected."""
+    return (sql.SUMS, rules.begin(now)), (sql.SETTINGS, ()), (sql.OLDEST_REPLY, ())
 
 
-def _of_run(by_run: Sequence[Row], reserved: Sequence[Payment], run: str, now: float, *, without: str = "") -> Spending:
-    """What the payments that ever belonged to a batch run count, without one: `total` and `held`."""
-    total, held = _whole(by_run[0])
-    spending = replace(rules.reserved(0), total=total, held=held)
-    return rules.with_reservations(spending, (one for one in reserved if one.run == run and one.id != without), now)
+def _sums(rows: Sequence[Row], now: float) -> Sums:
+    found: dict[str, dict[int, Sum]] = {unit: {} for unit in rules.UNITS}
+    for (unit, at), counts in _by_place(rows):
+        found[unit][at] = counts
+    return Sums(now, *found.values())
 
 
-def _counted_on(row: LedgerRow | None) -> dict[int, tuple[int, int]]:
-    """What a payment counts by its signatures, by its day."""
-    if row is None or not row.payment.counted:
-        return {}
-    return {rules.last_day(row.payment.counts_until): rules.signed(row.payment)}
+def _by_place(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, int], Sum]]:
+    """Sums by unit and number."""
+    for unit, *numbers in rows:
+        if unit not in rules.UNITS or not all(type(one) is int for one in numbers):
+            raise DamagedRowError("a sum is not a whole number of a minute, a day or a month")
+        at, spent, held = numbers
+        yield (unit, at), (spent, held)
+
+
+def _oldest(rows: Sequence[Row]) -> float | None:
+    """When the oldest answer was collected."""
+    ((updated,),) = rows
+    return None if updated is None else _read(partial(sql.checked, "updated"), updated)
+
+
+def _run(run: str | None, without: str) -> Statement:
+    """What the payments that ever belonged to a batch run count, without one."""
+    return sql.BY_RUN, (run, without)
+
+
+def _run_sum(rows: Sequence[Row]) -> Sum:
+    (sums,) = rows
+    if any(isinstance(one, float) for one in sums):  # SQLite adds up whatever is in a column
+        raise DamagedRowError("a sum is not a whole number")
+    spent, held = map(int, sums)
+    return spent, held
 
 
 def _setting(db: Transaction, name: str) -> str | None:
@@ -519,10 +469,3 @@ def _read(load: Callable[[Any], T], stored: Any) -> T:
     except (ValueError, RecursionError) as error:
         problem = str(error)
     raise DamagedRowError(problem)  # outside of the handler: its frames have what is stored
-
-
-def _whole(sums: Sequence[Any]) -> list[int]:
-    """Sums as integers; SQLite adds up whatever is in a column, to a float if not all of it is integers."""
-    if any(isinstance(one, float) for one in sums):
-        raise DamagedRowError("a sum is not a whole number")
-    return list(map(int, sums))
