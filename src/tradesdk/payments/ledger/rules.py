@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -107,8 +106,8 @@ UNITS = ("minute", "day", "month")
 def place(counts_until: int) -> tuple[int, int, int]:
     """The minute, day and month of UTC, since 1970, of the last second in which a payment counts."""
     last = counts_until - 1
-    year, month = time.gmtime(last)[:2]
-    return last // MINUTE, last // DAY, (year - 1970) * 12 + month - 1
+    date = datetime.fromtimestamp(last, UTC)
+    return last // MINUTE, last // DAY, (date.year - 1970) * 12 + date.month - 1
 
 
 def begin(now: float) -> tuple[int, int]:
