@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -41,7 +41,7 @@ from ._sync.measured import MeasuredCall, measured
 from ._sync.payment_flow import PaymentFlow
 from ._sync.session import Session
 from ._sync.signal_stream import SignalStream
-from ._system.interrupts import failures
+from ._system.interrupts import failures, suppress
 from ._values.http import SentHeaders
 from ._values.money import MICRO
 from ._values.payment import Payment

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import random
 import signal
@@ -23,9 +24,11 @@ import httpx
 import pytest
 
 from tradesdk import Budget, Ledger, PaymentOutcomeUnknownError, RateClaim, SystemClock, Timeout, TradeClient
+from tradesdk._http.log_events import event
 from tradesdk._http.settings import Origin
 from tradesdk._sync.connection_pool import ConnectionPool
 from tradesdk._sync.session import LocalRateLimiter
+from tradesdk._system.interrupts import suppress
 
 from .._answers import ACCOUNT, BASE, KEY, ok, page, summary
 from .._answers import agent as whole
@@ -42,9 +45,9 @@ from ._interrupting import Interrupting
 GOOD = answer(json.dumps(ACCOUNT).encode())
 
 
-def single(url: str, *, kept: float = 5.0, **options: Any) -> TradeClient:
+def single(base_url: str, *, kept: float = 5.0, **options: Any) -> TradeClient:
     """A client with one connection: a slot that is lost is an error half a second later."""
-    client = TradeClient(api_key=KEY, base_url=url, timeout=Timeout(pool=0.5), **options)
+    client = TradeClient(api_key=KEY, base_url=base_url, timeout=Timeout(pool=0.5), **options)
     client._session.sender = ConnectionPool(Origin.of(client.base_url), max_connections=1, keepalive_expiry=kept)
     return client
 
@@ -118,8 +121,13 @@ def alarm() -> Iterator[Callable[[], None]]:
     signal.signal(signal.SIGUSR1, before)
 
 
-@each_of("sent", [b"", GOOD[:20]], ids=["waiting for the answer", "in its headers"])
-def test_a_real_signal(alarm: Callable[[], None], sent: bytes) -> None:
+@each_of("given", [False, True], ids=["", "given"])
+@each_of(
+    "sent",
+    [b"", GOOD[:20], GOOD[:-5], answer(b"{}", status=404)[:-1]],
+    ids=["waiting for the answer", "in its headers", "in its body", "in the body of an error"],
+)
+def test_a_real_signal(alarm: Callable[[], None], sent: bytes, given: bool) -> None:
     def answering(visit: Visit) -> None:
         if visit.number % 2 == 0:
             visit.send(sent)
@@ -128,12 +136,58 @@ def test_a_real_signal(alarm: Callable[[], None], sent: bytes) -> None:
         else:
             visit.send(GOOD)
 
-    with hostile(answering) as server, single(server.url) as client:
-        for _ in range(20):
-            with pytest.raises(Alarm):
-                client.account.get()
-            assert client.account.get().id == "acc_1"
-        assert server.settled(open_connections=1)
+    with hostile(answering) as server, httpx.Client() as http:
+        make = partial(TradeClient, api_key=KEY, http_client=http) if given else single
+        with make(base_url=server.url) as client:
+            for _ in range(2):
+                with pytest.raises(Alarm):
+                    client.account.get()
+                assert client.account.get().id == "acc_1"
+            assert server.settled(open_connections=1)
+
+
+@each_of("given", [False, True], ids=["", "given"])
+def test_a_real_signal_while_it_connects(
+    alarm: Callable[[], None], monkeypatch: pytest.MonkeyPatch, given: bool
+) -> None:
+    monkeypatch.setattr("socket.create_connection", lambda *_, **__: alarm())
+    with httpx.Client() as http, pytest.raises(Alarm):
+        TradeClient(api_key=KEY, base_url="http://127.0.0.1:9", http_client=http if given else None).account.get()
+
+
+@each_of("given", [False, True], ids=["", "given"])
+def test_a_real_signal_while_a_stream_waits(alarm: Callable[[], None], given: bool) -> None:
+    def answering(visit: Visit) -> None:
+        visit.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        alarm()
+        visit.hold()
+
+    with hostile(answering) as server, httpx.Client() as http:
+        client = TradeClient(api_key=KEY, base_url=server.url, http_client=http if given else None)
+        with pytest.raises(Alarm), client.signals.stream(chain=8453) as stream:
+            next(stream)
+
+
+def test_a_real_signal_while_a_log_is_written(alarm: Callable[[], None]) -> None:
+    class Slow(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            alarm()
+
+    handler, logger = Slow(), logging.getLogger("tradesdk")
+    logger.addHandler(handler)
+    try:
+        with pytest.raises(Alarm):
+            event("retry", "nothing")
+    finally:
+        logger.removeHandler(handler)
+
+
+def test_a_real_signal_where_what_fails_may_be_ignored(alarm: Callable[[], None]) -> None:
+    """A time limit of the caller is an OSError, too."""
+    with pytest.raises(Alarm), suppress(OSError):
+        alarm()
+    with suppress(OSError):
+        raise Alarm
 
 
 def test_a_real_signal_while_it_waits_for_a_connection(alarm: Callable[[], None]) -> None:

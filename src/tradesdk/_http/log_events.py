@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from .._system.interrupts import suppress
 from .._values.text import printable
 from ..errors import APIError
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 _LIBRARIES = frozenset({"httpcore", "httpcore2", "httpx", "httpx2"})
 
 
-def transport_error(error: BaseException) -> bool:
+def transport_error(error: BaseException, handled: BaseException | None = None) -> bool:
     """Whether an HTTP library, or a layer below it, raised it for a request, and no signal handler did in between."""
-    if raised_by_handler(_first(error)):
+    if raised_by_handler(_first(error, handled)):
         return False
     return isinstance(error, OSError | UnicodeError | UnsendableError) or next(_names(error), None) is not None
 
@@ -44,10 +44,9 @@ def connection_error(
     Its cause is the first one, such as the refused connection; the layers between only repeat it. `proxy`: the variable
     that names the proxy, if any. `handled`: the error that the caller was handling before the attempt.
     """
-    first = _first(error)
-    if not transport_error(error):
-        raise first if raised_by_handler(first) else error
-    causes: Sequence[BaseException] = list(_causes(error))
+    causes: Sequence[BaseException] = list(_causes(error, handled))
+    if not transport_error(error, handled):
+        raise causes[-1] if raised_by_handler(causes[-1]) else error
     # Transports of given clients may report it as a lost connection, or raise their error without `from`.
     if refused := [
         one for one in _causes(error, handled, contexts=True) if isinstance(one, ssl.SSLCertVerificationError)
@@ -133,15 +132,15 @@ def _unconnected(causes: Sequence[BaseException], reason: str, of_proxy: str) ->
     return True, f"could not connect: {reason}", None
 
 
-def _first(error: BaseException) -> BaseException:
-    return list(_causes(error))[-1]
+def _first(error: BaseException, handled: BaseException | None) -> BaseException:
+    return list(_causes(error, handled))[-1]
 
 
 def _causes(
     error: BaseException, handled: BaseException | None = None, *, contexts: bool = False
 ) -> Iterator[BaseException]:
     # Without `contexts` not `__context__`: that may be unrelated. But httpcore's pool raises its errors again
-    # `from None`, which leaves the cause of a failed connection only there.
+    # `from None`, which leaves their cause only there.
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and current is not handled and id(current) not in seen:
@@ -149,7 +148,7 @@ def _causes(
         yield current
         if isinstance(current, BaseExceptionGroup):
             current = current.exceptions[0]
-        elif contexts or (current.__suppress_context__ and type(current).__name__ == "ConnectError"):
+        elif contexts or (current.__suppress_context__ and next(_names(current), None) is not None):
             current = current.__cause__ or current.__context__
         else:
             current = current.__cause__

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from .._http import arguments
+from .._http.transport_errors import transport_error
 from .._system.clock import Clock, SystemClock
 from .._system.forks import bind
 from .._system.interrupts import failures
@@ -56,10 +57,13 @@ def connect(backend: Any, host: str, port: int, timeout: float | None, *options:
                 left = share if left is None else min(left, share)
             try:
                 return backend.connect_tcp(address, port, left, *options)
-            except httpcore.ConnectTimeout:
-                silent.append(address)
-            except httpcore.ConnectError as error:
-                failure = error
+            except (httpcore.ConnectTimeout, httpcore.ConnectError) as error:
+                if not transport_error(error):  # a caller's time limit
+                    raise
+                if isinstance(error, httpcore.ConnectTimeout):
+                    silent.append(address)
+                else:
+                    failure = error
         addresses, share = silent, 2 * share
     try:
         raise failure

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
+
+from .interrupts import suppress
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -69,14 +70,14 @@ class FileLock:
         lock, self._lock = self._lock, None
         if lock is not None and not self.forked:
             _held.pop(self._path, None)
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 lock.release()
 
     def _sign(self, file: int) -> None:
         """Remember which file it is, and write our pid into it."""
         found = os.fstat(file)
         self._file = found.st_dev, found.st_ino
-        with contextlib.suppress(OSError):  # the pid is only for messages
+        with suppress(OSError):  # the pid is only for messages
             os.ftruncate(file, 0)
             os.lseek(file, 0, os.SEEK_SET)
             os.write(file, b" %d\n" % os.getpid())  # on Windows others cannot read the first byte
@@ -87,7 +88,7 @@ _held: WeakValueDictionary[str, FileLock] = WeakValueDictionary()
 
 
 def _holder(path: str) -> str:
-    with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:
+    with suppress(OSError), open(path, "rb", buffering=0) as file:
         file.seek(1)
         found = (file.read(20) or b"").strip()
         if found.isdigit():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from traceback import walk_tb
+from types import TracebackType
 from typing import TypeVar
 
 E = TypeVar("E", bound=BaseException)
@@ -24,3 +26,12 @@ def raised_by_handler(error: BaseException | None) -> bool:
 def failures(*kinds: type[E]) -> tuple[type[E], ...]:
     """For `except`: errors of these kinds, but for what a signal handler raised, such as a caller's time limit."""
     return () if raised_by_handler(sys.exc_info()[1]) else kinds
+
+
+class suppress(contextlib.suppress):  # named as the one that it stands for
+    """contextlib's, but for what a signal handler raised."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        return not raised_by_handler(error) and super().__exit__(kind, error, trace)

@@ -5,12 +5,13 @@ A file is replaced as a whole: the new one is written beside it, synced and rena
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
 import stat
 import sys
+
+from .interrupts import suppress
 
 _FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES}
@@ -18,7 +19,7 @@ _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, err
 
 def prepare(path: str) -> None:
     """Make the folder of a file if it is missing, and check that nothing else than a file is there (ValueError)."""
-    with contextlib.suppress(FileNotFoundError):
+    with suppress(FileNotFoundError):
         _must_be_file(os.stat(path).st_mode)
     make_folder(os.path.dirname(path))
 
@@ -62,7 +63,7 @@ def write(file: int, data: bytes) -> None:
     if sys.platform == "darwin":
         import fcntl
 
-        with contextlib.suppress(OSError):  # not on every file system
+        with suppress(OSError):  # not on every file system
             fcntl.fcntl(file, fcntl.F_FULLFSYNC)  # a plain sync leaves the bytes in the disk's cache
             return
     os.fsync(file)
@@ -106,7 +107,7 @@ def replace(path: str, data: bytes) -> None:
             os.close(file)
         os.replace(temp, path)
     except BaseException:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.unlink(temp)
         raise
     sync_folder(os.path.dirname(path))
@@ -135,15 +136,15 @@ def create_whole(path: str, data: bytes) -> None:
             try:
                 os.replace(temp, path)
             except BaseException:
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     os.unlink(path)
                 raise
     finally:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.unlink(temp)
         if os.name != "nt":
             os.close(file)
-    with contextlib.suppress(OSError):  # the file is there: to report a failure would be wrong
+    with suppress(OSError):  # the file is there: to report a failure would be wrong
         sync_folder(os.path.dirname(path))
 
 
@@ -160,10 +161,10 @@ def _part(path: str) -> tuple[str, int]:
 def remove_left(path: str) -> None:
     """Remove what killed processes left of `create_whole`: parts on which nobody holds the lock."""
     folder, name = os.path.split(path)
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         for found in os.listdir(folder):
             if re.fullmatch(r"\.[0-9a-f]{16}\.tmp", found.removeprefix(name)) and found.startswith(name):
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     _remove_unlocked(os.path.join(folder, found))
 
 

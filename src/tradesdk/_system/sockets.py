@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import select
 import socket
 import sys
+
+from .interrupts import suppress
 
 
 def cut_off(reading: object) -> None:
@@ -22,7 +23,7 @@ def cut_off(reading: object) -> None:
         return
     sock = extra("socket")
     if sock is not None:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             socket.socket.shutdown(
                 sock, socket.SHUT_RDWR
             )  # the TLS socket's own shutdown would drop the session while it is read
@@ -30,7 +31,7 @@ def cut_off(reading: object) -> None:
 
 def is_readable(sock: socket.socket) -> bool:
     """Whether reading would not wait: something came, or a side has closed."""
-    with contextlib.suppress(ValueError):  # another thread of ours has just closed it
+    with suppress(ValueError):  # another thread of ours has just closed it
         if sys.platform == "win32":
             return bool(select.select([sock], [], [], 0)[0])
         poll = select.poll()
