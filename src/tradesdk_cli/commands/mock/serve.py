@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import whole
 from tradesdk_cli.commands.mock.control import PORT, pairs
 from tradesdk_cli.errors import CliError, UsageProblem
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tradesdk_mock import MockServer
 
 
-app = single("Serve the mock on a port until Ctrl-C.")
+app = Verbs()
 
 FIRST_SIGNAL_WITHIN = 2.0
 _EVERY = 0.25
