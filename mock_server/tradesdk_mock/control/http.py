@@ -30,7 +30,6 @@ MAX_STATE = 1024 * 1024 * 1024
 STATE = "application/vnd.sqlite3"
 MARK = (b"x-mock-control", b"1")
 """A header of every answer: other servers don't send it."""
-_DECIMAL = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 _WORDS: dict[type, str] = {
     bool: "true or false",
     float: "a number",
@@ -67,54 +66,32 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument of an operation.
+class ControlParameter:
+    """A field of a request to the control API, or a word of its path.
 
     Attributes:
-        types: what its value may be in JSON; empty: anything.
-        choices: its only values; empty: there are others.
-        default: its value when it is not given.
+        name: its name on the wire.
+        types: what it may be in JSON: of `str`, `int`, `float`, `bool`, `list` and `dict`.
+        choices: its only values; empty when there are others.
+        required: whether a request must have it.
+        default: its value when a request does not have it.
+        text: what it is.
     """
 
     name: str
     types: tuple[type, ...]
+    choices: tuple[str, ...]
     required: bool
-    choices: tuple[str, ...] = ()
     default: Any = None
-
-    def checked(self, wire: str, value: Any) -> Any:
-        """`value`; ApiError for another type."""
-        if self.types and (
-            not isinstance(value, self._allowed()) or (isinstance(value, bool) and bool not in self.types)
-        ):
-            raise invalid(f"{wire}: must be {' or '.join(_WORDS[each] for each in self.types)}")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise invalid(f"{wire}: must be finite")
-        if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise invalid(f"{wire}: must be an integer of at most 64 bits")
-        return value
-
-    def _allowed(self) -> tuple[type, ...]:
-        return (*self.types, int) if float in self.types else self.types
-
-    def in_query(self, query: Query, wire: str) -> Any:
-        """Its value in a query string, None without one."""
-        if self.types == (int,):
-            return query.integer(wire)
-        text = query.text(wire)
-        if text is None or self.types != (float,):
-            return text
-        if not _DECIMAL.fullmatch(text):
-            raise invalid(f"{wire}: not a number")
-        return float(text)
+    text: str = ""
 
 
 @cache
-def signature(function: Callable[..., object]) -> tuple[dict[str, Argument], bool]:
+def signature(function: Callable[..., object]) -> tuple[dict[str, ControlParameter], bool]:
     """The arguments of a function after its first one, and whether it takes any others too."""
     import inspect
 
-    found, others = dict[str, Argument](), False
+    found, others = dict[str, ControlParameter](), False
     for each in list(inspect.signature(function).parameters.values())[1:]:
         if each.kind is each.VAR_KEYWORD:
             others = True
@@ -127,7 +104,7 @@ def signature(function: Callable[..., object]) -> tuple[dict[str, Argument], boo
         known = tuple(dict.fromkeys(one for one in types if one is not None)) if all(types) else ()
         choices = tuple(word for one in members if get_origin(one) is Literal for word in get_args(one))
         required = each.default is each.empty
-        found[each.name] = Argument(each.name, known, required, choices, None if required else each.default)
+        found[each.name] = ControlParameter(each.name, known, choices, required, None if required else each.default)
     return found, others
 
 
@@ -191,7 +168,7 @@ def _given(operation: Operation, request: Request, params: Given, gaps: GapOptio
         if wires:
             query = Query(request.query, gaps)
             query.only(*wires)
-            found = {each.name: each.in_query(query, wire) for wire, each in wires.items()}
+            found = {each.name: _in_query(query, each, wire) for wire, each in wires.items()}
             given |= {name: value for name, value in found.items() if value is not None}
         return given, others
     # An operation without arguments needs no body.
@@ -204,10 +181,29 @@ def _given(operation: Operation, request: Request, params: Given, gaps: GapOptio
     for wire, each in wires.items():
         # Null is the same as a missing field.
         if body.get(wire) is not None:
-            given[each.name] = each.checked(wire, body[wire])
+            given[each.name] = _checked(each, wire, body[wire])
         elif each.required:
             raise invalid(f"{wire}: required")
     return given, others
+
+
+def _in_query(query: Query, each: ControlParameter, wire: str) -> Any:
+    """Its value in a query string, None without one."""
+    if each.types == (int,):
+        return query.integer(wire)
+    return query.number(wire) if each.types == (float,) else query.text(wire)
+
+
+def _checked(each: ControlParameter, wire: str, value: Any) -> Any:
+    """`value`; ApiError for another type."""
+    allowed = (*each.types, int) if float in each.types else each.types
+    if allowed and (not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed)):
+        raise invalid(f"{wire}: must be {' or '.join(_WORDS[one] for one in each.types)}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise invalid(f"{wire}: must be finite")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise invalid(f"{wire}: must be an integer of at most 64 bits")
+    return value
 
 
 def _call(mock: Operations, operation: Operation, given: Given, others: Given) -> object:
