@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -71,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         # Before the address is printed: its reader may stop the server at once.
         with (
-            stopped_by_signals() as stop,
+            stopped_by_signals(signal.SIGINT, signal.SIGTERM) as stop,
             MockServer(
                 seed=options.seed,
                 host=options.host,

@@ -90,9 +90,8 @@ def mock_server_class() -> type[MockServer]:
     return MockServer
 
 
-@contextmanager
-def open_world(settings: Settings) -> Iterator[EmbeddedMock]:
-    """The service with the state that earlier commands left; a new world is filled first.
+def usable_file(settings: Settings) -> Path:
+    """The file of a mock world, which may be made; its folder is.
 
     Raises:
         ConfigProblem: the folder or the file cannot be used.
@@ -106,6 +105,17 @@ def open_world(settings: Settings) -> Iterator[EmbeddedMock]:
         ) from None
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ConfigProblem(f"cannot write {path}", "TRADE_HOME chooses another folder")
+    return path
+
+
+@contextmanager
+def open_world(settings: Settings) -> Iterator[EmbeddedMock]:
+    """The service with the state that earlier commands left; a new world is filled first.
+
+    Raises:
+        ConfigProblem: the folder or the file cannot be used.
+    """
+    path = usable_file(settings)
     from tradesdk_mock import MockServerError, MockService
 
     with ExitStack() as stack:

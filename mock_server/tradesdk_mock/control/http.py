@@ -23,7 +23,6 @@ from ..core.messages import Answer, Request, error_answer
 from ..core.router import Router
 from ..payments import settlements
 from ..payments.report import PAGE, MockPayments
-from ..state import snapshots
 from .operations import Operations
 
 MAX_STATE = 1024 * 1024 * 1024
@@ -267,7 +266,7 @@ def _then(read: Callable[[Operations], object]) -> Callable[[Operations, object,
 
 
 def _snapshot(mock: Operations, _: bytes | None) -> Answer:
-    content = snapshots.snapshot(mock.world)
+    content = mock.snapshot()
     headers = [(b"content-type", STATE.encode()), (b"content-length", b"%d" % len(content))]
     return Answer(200, headers=headers, body=content)
 
@@ -275,9 +274,8 @@ def _snapshot(mock: Operations, _: bytes | None) -> Answer:
 def _restore(mock: Operations, content: bytes | None) -> object:
     if content is None:
         raise invalid("The body is longer than a state file may be.")
-    snapshots.restore(mock.world, content)
-    with mock.world.transaction():
-        return mock.status()
+    mock.restore(content)
+    return mock.status()
 
 
 def _key(mock: Operations, _: object, given: Given) -> object:
