@@ -50,7 +50,7 @@ class Operation:
 
     Attributes:
         function: called with the service, and with the arguments in its signature.
-        answer: makes the answer from service, result and arguments; without it, the result is the answer: a list, or
+        answer: makes the answer from service, result and arguments; without it, the result is the answer. A list, or
             None for an empty one, becomes `{"data": [...]}`.
         of: returns the part of the service that `function` is called with.
         names: arguments with another name on the wire.
@@ -207,9 +207,7 @@ def _checked(each: ControlParameter, wire: str, value: Any) -> Any:
 
 def _call(mock: Operations, operation: Operation, given: Given, others: Given) -> object:
     result = operation.function(operation.of(mock), **given, **others)
-    if operation.answer is not None:
-        return operation.answer(mock, result, given)
-    found = plain(result)
+    found = plain(result if operation.answer is None else operation.answer(mock, result, given))
     return found if isinstance(found, dict) else {"data": found or []}
 
 
@@ -303,14 +301,14 @@ def _clock(mock: Operations) -> object:
     return {"now": clock.now(), "service_now": mock.world.now(), "frozen": clock.frozen, "speed": clock.speed}
 
 
-def _gaps(mock: Operations) -> dict[str, list[dict[str, Any]]]:
+def _gaps(mock: Operations) -> list[dict[str, Any]]:
     """List what the service's specification leaves open, and the mock's choices."""
     now = mock.gaps.as_dict()
-    return {"data": [{"name": each.name, "value": now[each.name], **asdict(each)} for each in GapOptions.describe()]}
+    return [{"name": each.name, "value": now[each.name], **asdict(each)} for each in GapOptions.describe()]
 
 
 def _changed_gaps(mock: Operations, _: object, __: object) -> object:
-    return {"data": [each for each in _gaps(mock)["data"] if str(each["value"]) != each["default"]]}
+    return [each for each in _gaps(mock) if str(each["value"]) != each["default"]]
 
 
 def _settlements(mock: Operations, found: Sequence[Any], given: Given) -> object:
@@ -320,7 +318,7 @@ def _settlements(mock: Operations, found: Sequence[Any], given: Given) -> object
 
 
 def _submissions(_: object, found: Sequence[Any], __: object) -> object:
-    return {"data": plain(found[:PAGE])}
+    return found[:PAGE]
 
 
 def _balances(mock: Operations, found: dict[str, int], _: object) -> object:
@@ -335,10 +333,6 @@ def _balance(mock: Operations, _: object, given: Given) -> object:
 
 def _payments(mock: Operations) -> MockPayments:
     return mock.payments
-
-
-def _faults(mock: Operations) -> object:
-    return {"data": plain(mock.faults())}
 
 
 OPERATIONS: dict[str, dict[str, Operation]] = {
@@ -362,7 +356,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         "DELETE": Operation(Operations.clear_faults),
     },
     "/_mock/faults/kinds": {"GET": Operation(Operations.fault_kinds)},
-    "/_mock/faults/{fault_id}": {"DELETE": Operation(Operations.remove_fault, _then(_faults))},
+    "/_mock/faults/{fault_id}": {"DELETE": Operation(Operations.remove_fault, _then(Operations.faults))},
     "/_mock/journal": {
         "GET": Operation(Operations.journal, _journal),
         "DELETE": Operation(Operations.clear_journal),
