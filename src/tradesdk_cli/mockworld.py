@@ -42,10 +42,6 @@ class EmbeddedMock:
         """An `httpx.Client` that reaches it. Whoever asks closes it."""
         return self.service.transport().http_client()
 
-    def ask(self, method: str, path: str, content: bytes | None) -> tuple[int, bytes]:
-        """Status and body of what `/_mock/{path}` answers."""
-        return self.service.control_response(method, path, content or b"")
-
 
 def mock_key(settings: Settings) -> tuple[str, str]:
     """The key for the embedded mock, and where it came from.
