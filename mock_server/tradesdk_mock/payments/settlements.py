@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import MockServerError
 from ..core.seeding import EVM_ADDRESS, checksum_address, tx_hash
+from ..state import tenants
 
 if TYPE_CHECKING:
     from ..core.messages import Request
@@ -168,15 +169,13 @@ def delivered(world: World, payment: Payment, status: int) -> None:
         )
 
 
-def settle(
-    world: World, request: Request, payment: Payment, tenant: str | None, *, status: int = 200, pending: bool = False
-) -> str:
+def settle(world: World, request: Request, payment: Payment, *, status: int = 200, pending: bool = False) -> str:
     """Take the money, or finish a pending settlement; the hash of the transaction. Called within a transaction.
 
     `status`: of the answer.
     """
     payment.taken = True
-    row = _row(world, request, payment, tenant, payment.at)
+    row = _row(world, request, payment, payment.at)
     finished = world.store.run(
         "UPDATE settlements SET pending = ?, delivered = ? WHERE payer = ? AND nonce = ?",
         (pending, status, row["payer"], row["nonce"]),
@@ -187,7 +186,7 @@ def settle(
     return transaction(world, payment)
 
 
-def hold(world: World, request: Request, payment: Payment, tenant: str | None) -> None:
+def hold(world: World, request: Request, payment: Payment) -> None:
     """Keep a payment, to take the money in the last second of its validity."""
     transfer = payment.transfer
     assert transfer is not None  # noqa: S101 - verified before
@@ -196,14 +195,15 @@ def hold(world: World, request: Request, payment: Payment, tenant: str | None) -
         return
     world.store.run(
         f"INSERT OR IGNORE INTO held ({', '.join(_HELD)}) VALUES ({', '.join('?' * len(_HELD))})",  # noqa: S608
-        tuple(_row(world, request, payment, tenant, at).values()),
+        tuple(_row(world, request, payment, at).values()),
     )
 
 
-def _row(world: World, request: Request, payment: Payment, tenant: str | None, at: float) -> dict[str, Any]:
+def _row(world: World, request: Request, payment: Payment, at: float) -> dict[str, Any]:
     """What is kept of a payment whose money is taken `at` this time."""
     transfer = payment.transfer
     assert transfer is not None  # noqa: S101 - verified before
+    tenant, _ = tenants.identify(world, request.headers)
     moved = (transfer.payer, transfer.nonce, transfer.value, transfer.to)
     bought = (request.method, request.path, fingerprint(request), tenant)
     return dict(zip(_HELD, (*moved, *bought, at, transaction(world, payment), payment.header), strict=True))
