@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from collections.abc import Sequence
 
@@ -72,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         # Before the address is printed: its reader may stop the server at once.
         with (
-            stopped_by_signals(signal.SIGINT, signal.SIGTERM) as stop,
+            stopped_by_signals() as stop,
             MockServer(
                 seed=options.seed,
                 host=options.host,

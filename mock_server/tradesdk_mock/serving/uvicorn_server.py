@@ -167,10 +167,10 @@ class MockServer(MockService):
 
 
 @contextlib.contextmanager
-def stopped_by_signals(*numbers: signal.Signals) -> Iterator[threading.Event]:
-    """An event that these signals set while the block runs. For the main thread."""
+def stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set while the block runs. For the main thread."""
     stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in numbers}
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import signal
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -18,7 +20,7 @@ from tradesdk_cli.mockworld import FIRST_SIGNAL_WITHIN, mock_server_class, usabl
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
-    import threading
+    from collections.abc import Iterator
 
     from tradesdk_cli.output.printer import Output
     from tradesdk_mock import MockServer
@@ -88,7 +90,6 @@ def serve(
     with session(ctx) as run:
         server_class = mock_server_class()
         from tradesdk_mock import MockServerError
-        from tradesdk_mock.serving.uvicorn_server import stopped_by_signals
 
         if run.settings.sources.get("world", "").startswith("flag "):
             if db is not None:
@@ -97,7 +98,7 @@ def serve(
         options = _gap_options(gap or [], gaps)
         try:
             with (
-                stopped_by_signals(signal.SIGTERM) as stop,  # Ctrl-C raises, as everywhere else
+                _told_to_stop() as stop,
                 server_class(
                     seed=seed,
                     host=host,
@@ -160,6 +161,17 @@ def _serving_hint(error: Exception, db: Path | None, *, seeded: bool) -> str:
     if isinstance(cause, OSError):
         return "--host takes an address of this machine, for example 127.0.0.1"
     return "trade mock serve --help shows what is accepted"
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[threading.Event]:
+    """What SIGTERM sets, from the first moment on; Ctrl-C raises, as everywhere else."""
+    stop = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _wait_for(stop: threading.Event) -> None:
