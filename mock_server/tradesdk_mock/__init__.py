@@ -16,84 +16,64 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .control.description import ControlOperation, ControlParameter, control_operations
-    from .control.service import MockService
-    from .core.clock import MockClock
-    from .core.errors import MockServerError, StateFileError
-    from .core.gap_options import GapInfo, GapOptions
-    from .core.request_log import JournalEntry
-    from .faults.catalog import FaultKind, fault_kinds
-    from .faults.rules import FaultRule
-    from .in_process.httpx_transport import MockTransport
-    from .market.emitted_signals import MockSignal
-    from .payments.report import MockPayments
-    from .payments.settlements import Settlement, Submission
-    from .payments.wallet_proof import wallet_message
-    from .serving.uvicorn_server import MockServer
-    from .state.tenants import MockKey
-    from .trading.population import Populated
+    from .control.description import ControlOperation as ControlOperation
+    from .control.description import control_operations as control_operations
+    from .control.http import ControlParameter as ControlParameter
+    from .control.service import MockService as MockService
+    from .core.clock import MockClock as MockClock
+    from .core.errors import MockServerError as MockServerError
+    from .core.errors import StateFileError as StateFileError
+    from .core.gap_options import GapInfo as GapInfo
+    from .core.gap_options import GapOptions as GapOptions
+    from .core.request_log import JournalEntry as JournalEntry
+    from .faults.catalog import FaultKind as FaultKind
+    from .faults.catalog import fault_kinds as fault_kinds
+    from .faults.rules import FaultRule as FaultRule
+    from .in_process.httpx_transport import MockTransport as MockTransport
+    from .market.emitted_signals import MockSignal as MockSignal
+    from .payments.report import MockPayments as MockPayments
+    from .payments.settlements import Settlement as Settlement
+    from .payments.settlements import Submission as Submission
+    from .payments.wallet_proof import wallet_message as wallet_message
+    from .serving.uvicorn_server import MockServer as MockServer
+    from .state.tenants import MockKey as MockKey
+    from .trading.population import Populated as Populated
 
-__all__ = [
-    "MockServer",
-    "MockService",
-    "MockTransport",
-    "MockServerError",
-    "StateFileError",
-    "MockClock",
-    "MockKey",
-    "Populated",
-    "JournalEntry",
-    "MockSignal",
-    "MockPayments",
-    "Settlement",
-    "Submission",
-    "FaultRule",
-    "FaultKind",
-    "fault_kinds",
-    "GapOptions",
-    "GapInfo",
-    "wallet_message",
-    "ControlOperation",
-    "ControlParameter",
-    "control_operations",
-]
-
+# The same names by module, which is imported at first use.
 _HOMES = {
-    "MockServer": "serving.uvicorn_server",
-    "MockService": "control.service",
-    "MockTransport": "in_process.httpx_transport",
-    "MockServerError": "core.errors",
-    "StateFileError": "core.errors",
-    "MockClock": "core.clock",
-    "MockKey": "state.tenants",
-    "Populated": "trading.population",
-    "JournalEntry": "core.request_log",
-    "MockSignal": "market.emitted_signals",
-    "MockPayments": "payments.report",
-    "Settlement": "payments.settlements",
-    "Submission": "payments.settlements",
-    "FaultRule": "faults.rules",
-    "FaultKind": "faults.catalog",
-    "fault_kinds": "faults.catalog",
-    "GapOptions": "core.gap_options",
-    "GapInfo": "core.gap_options",
-    "wallet_message": "payments.wallet_proof",
-    "ControlOperation": "control.description",
-    "ControlParameter": "control.description",
-    "control_operations": "control.description",
+    "control.description": "ControlOperation control_operations",
+    "control.http": "ControlParameter",
+    "control.service": "MockService",
+    "core.clock": "MockClock",
+    "core.errors": "MockServerError StateFileError",
+    "core.gap_options": "GapInfo GapOptions",
+    "core.request_log": "JournalEntry",
+    "faults.catalog": "FaultKind fault_kinds",
+    "faults.rules": "FaultRule",
+    "in_process.httpx_transport": "MockTransport",
+    "market.emitted_signals": "MockSignal",
+    "payments.report": "MockPayments",
+    "payments.settlements": "Settlement Submission",
+    "payments.wallet_proof": "wallet_message",
+    "serving.uvicorn_server": "MockServer",
+    "state.tenants": "MockKey",
+    "trading.population": "Populated",
 }
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
+if not TYPE_CHECKING:  # type checkers take the names above; with `__getattr__`, they would accept any misspelled one
+    __all__ = sorted(_HOME)
 
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+    def __getattr__(name: str) -> object:
+        home = _HOME.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
 
-    value: object = getattr(import_module(f".{home}", __name__), name)
-    globals()[name] = value
-    return value
+        value = getattr(import_module(f".{home}", __name__), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(_HOME)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 LEDGER = "ledger"
 """The method of a change that sends nothing: it is made in the ledger."""
 _LONGEST = 200
-_ANSI = {"old": "31", "new": "32", "dim": "2", "bold": "1", "warning": "33"}
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,7 @@ def where(run: Session, change: Change) -> Target:
 
 def say_target(out: Output, target: Target) -> None:
     """The line above every change and payment: where it goes."""
-    say(out, _painted(out, "bold" if target.fields.get("mode") == "live" else "dim", target.text))
+    say(out, out.paint("bold" if target.fields.get("mode") == "live" else "dim", target.text))
 
 
 def explain(run: Session, change: Change, *, body: bool = True, heading: bool = False) -> None:
@@ -200,7 +199,7 @@ def explain(run: Session, change: Change, *, body: bool = True, heading: bool = 
     for name, told in rows:
         say(out, f"  {visible(name).ljust(width)}  {told}")
     for warning in change.warnings:
-        say(out, f"{_painted(out, 'warning', 'warning:')} {one_line(warning)}")
+        say(out, f"{out.paint('yellow', 'warning:')} {one_line(warning)}")
 
 
 def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | None) -> str:
@@ -209,9 +208,9 @@ def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | N
         return new
     old = before.get(name)
     if name in before and old == value:
-        return f"{new} {_painted(out, 'dim', '(as it is)')}"
+        return f"{new} {out.paint('dim', '(as it is)')}"
     was = _shown(name, old)
-    return f"{_painted(out, 'old', was)} → {_painted(out, 'new', new)}"
+    return f"{out.paint('red', was)} → {out.paint('green', new)}"
 
 
 def _shown(name: str, value: Any) -> str:
@@ -221,10 +220,6 @@ def _shown(name: str, value: Any) -> str:
     value = without_secrets(value, name)
     text = visible(value if isinstance(value, str) else to_json(value), _LONGEST)
     return f"{CHAIN_NAMES[value]} ({value})" if name == "chain_id" and value in CHAIN_NAMES else text
-
-
-def _painted(out: Output, style: str, text: str) -> str:
-    return f"\x1b[{_ANSI[style]}m{text}\x1b[0m" if out.color(out.stderr) else text
 
 
 def say(out: Output, line: str) -> None:

@@ -90,10 +90,8 @@ class _Shown:
             self._say(line, style)
 
     def _say(self, line: str, style: str = "") -> None:
-        stream = self._out.stderr
         line = visible(line)
-        dim = style == "dim" and self._out.color(stream)
-        print(f"\x1b[2m{line}\x1b[0m" if dim else line, file=stream, flush=True)
+        print(self._out.paint(style, line) if style else line, file=self._out.stderr, flush=True)
 
     def _show_curl(self, said: Mapping[str, Any]) -> None:
         line, left_out = curl_line(said)

@@ -42,10 +42,6 @@ class EmbeddedMock:
         """An `httpx.Client` that reaches it. Whoever asks closes it."""
         return self.service.transport().http_client()
 
-    def ask(self, method: str, path: str, content: bytes | None) -> tuple[int, bytes]:
-        """Status and body of what `/_mock/{path}` answers."""
-        return self.service.control_response(method, path, content or b"")
-
 
 def mock_key(settings: Settings) -> tuple[str, str]:
     """The key for the embedded mock, and where it came from.
@@ -90,9 +86,8 @@ def mock_server_class() -> type[MockServer]:
     return MockServer
 
 
-@contextmanager
-def open_world(settings: Settings) -> Iterator[EmbeddedMock]:
-    """The service with the state that earlier commands left; a new world is filled first.
+def usable_file(settings: Settings) -> Path:
+    """The file of a mock world, which may be made; its folder is.
 
     Raises:
         ConfigProblem: the folder or the file cannot be used.
@@ -106,6 +101,17 @@ def open_world(settings: Settings) -> Iterator[EmbeddedMock]:
         ) from None
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ConfigProblem(f"cannot write {path}", "TRADE_HOME chooses another folder")
+    return path
+
+
+@contextmanager
+def open_world(settings: Settings) -> Iterator[EmbeddedMock]:
+    """The service with the state that earlier commands left; a new world is filled first.
+
+    Raises:
+        ConfigProblem: the folder or the file cannot be used.
+    """
+    path = usable_file(settings)
     from tradesdk_mock import MockServerError, MockService
 
     with ExitStack() as stack:

@@ -67,17 +67,14 @@ class Session:
         key, origin = found
         if self.settings.verbose > 1:
             self.out.note(f"the service is {where}, the key is from {origin}")
-        return self._connected(base_url, key, http)
+        return self.connect(base_url, key, http)
 
-    def connect(self, base_url: str, key: str) -> TradeClient:
-        """A client for another address or with another key than those of the settings; closed at the end.
+    def connect(self, base_url: str, key: str, http: Any = None) -> TradeClient:
+        """A client for this address with this key, whatever the settings say; closed at the end. `http` is its own.
 
         Raises:
             ConfigError, ConfigProblem: an address or a key that cannot be used.
         """
-        return self._connected(base_url, key, None)
-
-    def _connected(self, base_url: str, key: str, http: Any) -> TradeClient:
         from tradesdk import TradeClient
         from tradesdk_cli.config.credentials import refuse_http
         from tradesdk_cli.retries import OneMoreTry

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..market.price_model import DIGITS, significant
-from ..market.tokens import NETWORKS, find, tokens
+from ..market.tokens import NETWORKS, Token, find, tokens
 from ..trading import performance
 from ..trading.performance import agents_by_token, in_ether
 from . import market_requests
@@ -15,39 +17,25 @@ from .market_signals import STRATEGY, SignalFilter, records
 def token_signals(call: MarketCall) -> Record:
     """token-signals: the newest signals of each token. signal-history: of one kind, between two dates."""
     query = call.query
-    results = []
-    for token, limit in call.tokens():
+
+    def told(token: Token, limit: int) -> Record:
         wanted = SignalFilter(limit, query.signal, query.start, query.end)
         found = [call.with_unknown(record) for record in records(call.world, token, wanted)]
-        results.append(
-            call.with_unknown(
-                {
-                    "tokenAddress": token.address,
-                    "tokenSymbol": token.symbol,
-                    "strategy": STRATEGY,
-                    "signalCount": len(found),
-                    "signals": found,
-                }
-            )
-        )
-    return {"results": results}
+        return {"tokenSymbol": token.symbol, "strategy": STRATEGY, "signalCount": len(found), "signals": found}
+
+    return _of_each_token(call, told)
 
 
 def token_prices(call: MarketCall) -> Record:
     prices = call.world.prices
-    return {
-        "results": [
-            call.with_unknown(
-                {
-                    "tokenAddress": token.address,
-                    "symbol": token.symbol,
-                    "currentPriceEth": prices.eth(token, call.now),
-                    "currentPriceUsd": prices.usd(token, call.now),
-                }
-            )
-            for token, _ in call.tokens()
-        ]
-    }
+    return _of_each_token(
+        call,
+        lambda token, _: {
+            "symbol": token.symbol,
+            "currentPriceEth": prices.eth(token, call.now),
+            "currentPriceUsd": prices.usd(token, call.now),
+        },
+    )
 
 
 def supported_tokens(call: MarketCall) -> Record:
@@ -76,39 +64,33 @@ def supported_tokens(call: MarketCall) -> Record:
 
 
 def token_win_rate(call: MarketCall) -> Record:
-    return {
-        "results": [
-            call.with_unknown(
-                {
-                    "tokenAddress": token.address,
-                    "tokenSymbol": token.symbol,
-                    "winRate": performance.win_rate(call.world, token.address),
-                }
-            )
-            for token, _ in call.tokens()
-        ]
-    }
+    return _of_each_token(
+        call,
+        lambda token, _: {"tokenSymbol": token.symbol, "winRate": performance.win_rate(call.world, token.address)},
+    )
 
 
 def token_avg_prices(call: MarketCall) -> Record:
     rate = call.world.prices.rate(call.now)
-    results = []
-    for token, _ in call.tokens():
+
+    def told(token: Token, _: int) -> Record:
         prices = performance.average_prices(call.world, token.address)
         buy, sell = prices["BUY"], prices["SELL"]
-        results.append(
-            call.with_unknown(
-                {
-                    "tokenAddress": token.address,
-                    "tokenSymbol": token.symbol,
-                    "averageBuyPriceETH": None if buy is None else in_ether(buy, rate),
-                    "averageBuyPriceUSD": None if buy is None else significant(buy, DIGITS),
-                    "averageSellPriceETH": None if sell is None else in_ether(sell, rate),
-                    "averageSellPriceUSD": None if sell is None else significant(sell, DIGITS),
-                }
-            )
-        )
-    return {"results": results}
+        return {
+            "tokenSymbol": token.symbol,
+            "averageBuyPriceETH": None if buy is None else in_ether(buy, rate),
+            "averageBuyPriceUSD": None if buy is None else significant(buy, DIGITS),
+            "averageSellPriceETH": None if sell is None else in_ether(sell, rate),
+            "averageSellPriceUSD": None if sell is None else significant(sell, DIGITS),
+        }
+
+    return _of_each_token(call, told)
+
+
+def _of_each_token(call: MarketCall, told: Callable[[Token, int], Record]) -> Record:
+    """A record for each token that was asked about, from the token and the limit for it."""
+    rows = ({"tokenAddress": token.address, **told(token, limit)} for token, limit in call.tokens())
+    return {"results": [call.with_unknown(row) for row in rows]}
 
 
 def top_performers(call: MarketCall) -> Record:

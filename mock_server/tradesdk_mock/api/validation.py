@@ -98,13 +98,15 @@ class Query:
             raise refused(self._gaps.range_status, name, f"must be one of {', '.join(values)}")
         return value
 
+    def number(self, name: str) -> float | None:
+        value = self.text(name)
+        if value is not None and not _DECIMAL.fullmatch(value):
+            raise invalid(f"{name}: not a number")
+        return None if value is None else float(value)
+
     def confidence(self) -> float | None:
-        value = self.text("min_confidence")
-        if value is None:
-            return None
-        if not _DECIMAL.fullmatch(value):
-            raise invalid("min_confidence: not a number")
-        return check_confidence(float(value))
+        value = self.number("min_confidence")
+        return None if value is None else check_confidence(value)
 
     def token_address(self) -> str | None:
         value = self.text("token_address")

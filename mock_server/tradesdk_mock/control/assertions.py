@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..core.request_log import JournalEntry
+from ..core.request_log import JournalEntry, listed
 from ..core.router import path_pattern
 
 if TYPE_CHECKING:
     from ..state.world import World
 
-# How many requests a failure shows, and how long an untrusted text in it may be.
-_SHOWN = 8
 _LONG = 120
+"""How long an untrusted text in a failure may be."""
 _METHOD = re.compile(r"[A-Za-z]+")
 
 
@@ -99,7 +98,9 @@ class RequestAssertions:
         if not found:
             raise AssertionError(f"there was no {wanted}\n{wanted.nearest(entries)}")
         near = f"\n{wanted.nearest(entries)}" if times is not None and len(found) < times else ""
-        raise AssertionError(f"{wanted} was sent {len(found)} times, not {times}:\n{listed(found)}{near}")
+        raise AssertionError(
+            f"{wanted} was sent {len(found)} times, not {times}:\n{listed([line(entry) for entry in found])}{near}"
+        )
 
     def assert_not_requested(
         self,
@@ -116,7 +117,7 @@ class RequestAssertions:
         wanted = RequestMatcher(method, path, tenant, status, query, body)
         found = [entry for entry in self.journal() if not wanted.differences(entry)]
         if found:
-            raise AssertionError(f"{wanted} was sent:\n{listed(found)}")
+            raise AssertionError(f"{wanted} was sent:\n{listed([line(entry) for entry in found])}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +177,8 @@ class RequestMatcher:
         )
         if not others:
             return "there was no other request" if entries else "there were no requests"
-        lines = [f"  {line(entry)}, but {', '.join(words)}" for words, entry in others[:_SHOWN]]
-        return "\n".join(["other requests, the closest first:", *lines, *_more(len(others))])
+        lines = [f"{line(entry)}, but {', '.join(words)}" for words, entry in others]
+        return f"other requests, the closest first:\n{listed(lines)}"
 
 
 def line(entry: JournalEntry) -> str:
@@ -187,14 +188,6 @@ def line(entry: JournalEntry) -> str:
     error = f" {entry.error}" if entry.error else ""
     faults = f" (fault: {', '.join(entry.faults)})" if entry.faults else ""
     return f"#{entry.n} {_plain(entry.method)} {_plain(entry.path + (query and '?' + query))}: {answer}{error}{faults}"
-
-
-def listed(entries: Sequence[JournalEntry]) -> str:
-    return "\n".join([*(f"  {line(entry)}" for entry in entries[:_SHOWN]), *_more(len(entries))])
-
-
-def _more(count: int) -> Iterable[str]:
-    return [f"  ... and {count - _SHOWN} more"] if count > _SHOWN else []
 
 
 def _unlike(wanted: object, sent: object, where: str) -> list[str]:

@@ -6,34 +6,12 @@ import ast
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import dedent
-from typing import Any
 
-from .http import OPERATIONS, Operation, signature
+from .http import OPERATIONS, ControlParameter, Operation, signature
 
 _ARGUMENT = re.compile(r" {4}(\w+): (.*)")
-
-
-@dataclass(frozen=True, slots=True)
-class ControlParameter:
-    """A field of a request to the control API, or a word of its path.
-
-    Attributes:
-        name: its name on the wire.
-        types: what it may be in JSON: of `str`, `int`, `float`, `bool`, `list` and `dict`.
-        choices: its only values; empty when there are others.
-        required: whether a request must have it.
-        default: its value when a request does not have it.
-        text: what it is.
-    """
-
-    name: str
-    types: tuple[type, ...]
-    choices: tuple[str, ...]
-    required: bool
-    default: Any
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +47,7 @@ def _described(method: str, path: str, operation: Operation) -> ControlOperation
     arguments, takes_others = signature(operation.function)
     text, texts = documented(operation.function)
     parameters = tuple(
-        ControlParameter(
-            operation.names.get(name, name),
-            each.types,
-            each.choices,
-            each.required,
-            each.default,
-            texts.pop(name, ""),
-        )
+        replace(each, name=operation.names.get(name, name), text=texts.pop(name, ""))
         for name, each in arguments.items()
     )
     return ControlOperation(method, path, text, parameters, next(iter(texts.values()), "") if takes_others else None)

@@ -23,14 +23,12 @@ from ..core.messages import Answer, Request, error_answer
 from ..core.router import Router
 from ..payments import settlements
 from ..payments.report import PAGE, MockPayments
-from ..state import snapshots
 from .operations import Operations
 
 MAX_STATE = 1024 * 1024 * 1024
 STATE = "application/vnd.sqlite3"
 MARK = (b"x-mock-control", b"1")
 """A header of every answer: other servers don't send it."""
-_DECIMAL = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 _WORDS: dict[type, str] = {
     bool: "true or false",
     float: "a number",
@@ -52,7 +50,7 @@ class Operation:
 
     Attributes:
         function: called with the service, and with the arguments in its signature.
-        answer: makes the answer from service, result and arguments; without it, the result is the answer: a list, or
+        answer: makes the answer from service, result and arguments; without it, the result is the answer. A list, or
             None for an empty one, becomes `{"data": [...]}`.
         of: returns the part of the service that `function` is called with.
         names: arguments with another name on the wire.
@@ -67,54 +65,32 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument of an operation.
+class ControlParameter:
+    """A field of a request to the control API, or a word of its path.
 
     Attributes:
-        types: what its value may be in JSON; empty: anything.
-        choices: its only values; empty: there are others.
-        default: its value when it is not given.
+        name: its name on the wire.
+        types: what it may be in JSON: of `str`, `int`, `float`, `bool`, `list` and `dict`.
+        choices: its only values; empty when there are others.
+        required: whether a request must have it.
+        default: its value when a request does not have it.
+        text: what it is.
     """
 
     name: str
     types: tuple[type, ...]
+    choices: tuple[str, ...]
     required: bool
-    choices: tuple[str, ...] = ()
     default: Any = None
-
-    def checked(self, wire: str, value: Any) -> Any:
-        """`value`; ApiError for another type."""
-        if self.types and (
-            not isinstance(value, self._allowed()) or (isinstance(value, bool) and bool not in self.types)
-        ):
-            raise invalid(f"{wire}: must be {' or '.join(_WORDS[each] for each in self.types)}")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise invalid(f"{wire}: must be finite")
-        if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise invalid(f"{wire}: must be an integer of at most 64 bits")
-        return value
-
-    def _allowed(self) -> tuple[type, ...]:
-        return (*self.types, int) if float in self.types else self.types
-
-    def in_query(self, query: Query, wire: str) -> Any:
-        """Its value in a query string, None without one."""
-        if self.types == (int,):
-            return query.integer(wire)
-        text = query.text(wire)
-        if text is None or self.types != (float,):
-            return text
-        if not _DECIMAL.fullmatch(text):
-            raise invalid(f"{wire}: not a number")
-        return float(text)
+    text: str = ""
 
 
 @cache
-def signature(function: Callable[..., object]) -> tuple[dict[str, Argument], bool]:
+def signature(function: Callable[..., object]) -> tuple[dict[str, ControlParameter], bool]:
     """The arguments of a function after its first one, and whether it takes any others too."""
     import inspect
 
-    found, others = dict[str, Argument](), False
+    found, others = dict[str, ControlParameter](), False
     for each in list(inspect.signature(function).parameters.values())[1:]:
         if each.kind is each.VAR_KEYWORD:
             others = True
@@ -127,7 +103,7 @@ def signature(function: Callable[..., object]) -> tuple[dict[str, Argument], boo
         known = tuple(dict.fromkeys(one for one in types if one is not None)) if all(types) else ()
         choices = tuple(word for one in members if get_origin(one) is Literal for word in get_args(one))
         required = each.default is each.empty
-        found[each.name] = Argument(each.name, known, required, choices, None if required else each.default)
+        found[each.name] = ControlParameter(each.name, known, choices, required, None if required else each.default)
     return found, others
 
 
@@ -191,7 +167,7 @@ def _given(operation: Operation, request: Request, params: Given, gaps: GapOptio
         if wires:
             query = Query(request.query, gaps)
             query.only(*wires)
-            found = {each.name: each.in_query(query, wire) for wire, each in wires.items()}
+            found = {each.name: _in_query(query, each, wire) for wire, each in wires.items()}
             given |= {name: value for name, value in found.items() if value is not None}
         return given, others
     # An operation without arguments needs no body.
@@ -204,17 +180,34 @@ def _given(operation: Operation, request: Request, params: Given, gaps: GapOptio
     for wire, each in wires.items():
         # Null is the same as a missing field.
         if body.get(wire) is not None:
-            given[each.name] = each.checked(wire, body[wire])
+            given[each.name] = _checked(each, wire, body[wire])
         elif each.required:
             raise invalid(f"{wire}: required")
     return given, others
 
 
+def _in_query(query: Query, each: ControlParameter, wire: str) -> Any:
+    """Its value in a query string, None without one."""
+    if each.types == (int,):
+        return query.integer(wire)
+    return query.number(wire) if each.types == (float,) else query.text(wire)
+
+
+def _checked(each: ControlParameter, wire: str, value: Any) -> Any:
+    """`value`; ApiError for another type."""
+    allowed = (*each.types, int) if float in each.types else each.types
+    if allowed and (not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed)):
+        raise invalid(f"{wire}: must be {' or '.join(_WORDS[one] for one in each.types)}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise invalid(f"{wire}: must be finite")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise invalid(f"{wire}: must be an integer of at most 64 bits")
+    return value
+
+
 def _call(mock: Operations, operation: Operation, given: Given, others: Given) -> object:
     result = operation.function(operation.of(mock), **given, **others)
-    if operation.answer is not None:
-        return operation.answer(mock, result, given)
-    found = plain(result)
+    found = plain(result if operation.answer is None else operation.answer(mock, result, given))
     return found if isinstance(found, dict) else {"data": found or []}
 
 
@@ -271,7 +264,7 @@ def _then(read: Callable[[Operations], object]) -> Callable[[Operations, object,
 
 
 def _snapshot(mock: Operations, _: bytes | None) -> Answer:
-    content = snapshots.snapshot(mock.world)
+    content = mock.snapshot()
     headers = [(b"content-type", STATE.encode()), (b"content-length", b"%d" % len(content))]
     return Answer(200, headers=headers, body=content)
 
@@ -279,9 +272,8 @@ def _snapshot(mock: Operations, _: bytes | None) -> Answer:
 def _restore(mock: Operations, content: bytes | None) -> object:
     if content is None:
         raise invalid("The body is longer than a state file may be.")
-    snapshots.restore(mock.world, content)
-    with mock.world.transaction():
-        return mock.status()
+    mock.restore(content)
+    return mock.status()
 
 
 def _key(mock: Operations, _: object, given: Given) -> object:
@@ -309,14 +301,14 @@ def _clock(mock: Operations) -> object:
     return {"now": clock.now(), "service_now": mock.world.now(), "frozen": clock.frozen, "speed": clock.speed}
 
 
-def _gaps(mock: Operations) -> dict[str, list[dict[str, Any]]]:
+def _gaps(mock: Operations) -> list[dict[str, Any]]:
     """List what the service's specification leaves open, and the mock's choices."""
     now = mock.gaps.as_dict()
-    return {"data": [{"name": each.name, "value": now[each.name], **asdict(each)} for each in GapOptions.describe()]}
+    return [{"name": each.name, "value": now[each.name], **asdict(each)} for each in GapOptions.describe()]
 
 
 def _changed_gaps(mock: Operations, _: object, __: object) -> object:
-    return {"data": [each for each in _gaps(mock)["data"] if str(each["value"]) != each["default"]]}
+    return [each for each in _gaps(mock) if str(each["value"]) != each["default"]]
 
 
 def _settlements(mock: Operations, found: Sequence[Any], given: Given) -> object:
@@ -326,7 +318,7 @@ def _settlements(mock: Operations, found: Sequence[Any], given: Given) -> object
 
 
 def _submissions(_: object, found: Sequence[Any], __: object) -> object:
-    return {"data": plain(found[:PAGE])}
+    return found[:PAGE]
 
 
 def _balances(mock: Operations, found: dict[str, int], _: object) -> object:
@@ -341,10 +333,6 @@ def _balance(mock: Operations, _: object, given: Given) -> object:
 
 def _payments(mock: Operations) -> MockPayments:
     return mock.payments
-
-
-def _faults(mock: Operations) -> object:
-    return {"data": plain(mock.faults())}
 
 
 OPERATIONS: dict[str, dict[str, Operation]] = {
@@ -368,7 +356,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         "DELETE": Operation(Operations.clear_faults),
     },
     "/_mock/faults/kinds": {"GET": Operation(Operations.fault_kinds)},
-    "/_mock/faults/{fault_id}": {"DELETE": Operation(Operations.remove_fault, _then(_faults))},
+    "/_mock/faults/{fault_id}": {"DELETE": Operation(Operations.remove_fault, _then(Operations.faults))},
     "/_mock/journal": {
         "GET": Operation(Operations.journal, _journal),
         "DELETE": Operation(Operations.clear_journal),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 _KEPT = 10_000
 _TEXT = 2_000
 BODY_KEPT = 4_096
+_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,12 @@ class Journal:
     def clear(self) -> None:
         with self._lock:
             self._entries.clear()
+
+
+def listed(lines: Sequence[str]) -> str:
+    """What the message of a failed assertion shows: the first lines, and how many more there are."""
+    more = [f"... and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+    return "\n".join(f"  {each}" for each in [*lines[:_SHOWN], *more])
 
 
 def shortened(text: str) -> str:

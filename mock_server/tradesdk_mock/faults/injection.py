@@ -81,23 +81,19 @@ def _truncate(match: MatchedRule, reply: Reply, world: World) -> bool:
 
 
 def _bad_chunk(match: MatchedRule, reply: Reply, world: World) -> bool:
-    length, after = _length(reply), match.get("after")
-    if length == 0:
+    if not _cut(match, reply, Disconnect.CHUNK, missing=0):
         return False
-    if length is not None:
-        after = length // 2 if after is None else min(after, length)
     reply.headers = [header for header in reply.headers if header[0] != b"content-length"]
-    _transform(reply, lambda steps: body_transforms.cut(steps, after, Disconnect.CHUNK))
     return True
 
 
-def _cut(match: MatchedRule, reply: Reply, ending: Disconnect) -> bool:
+def _cut(match: MatchedRule, reply: Reply, ending: Disconnect, *, missing: int = 1) -> bool:
+    """Ends the body early: at least so many bytes are `missing`. With all of them the answer would be complete."""
     length, after = _length(reply), match.get("after")
     if length == 0:
         return False
     if length is not None:
-        # At least one byte is missing: with all of them the answer would be complete.
-        after = length // 2 if after is None else min(after, length - 1)
+        after = length // 2 if after is None else min(after, length - missing)
     _transform(reply, lambda steps: body_transforms.cut(steps, after, ending))
     return True
 

@@ -14,7 +14,6 @@ from pydantic_core import from_json, to_json
 from ..core.errors import Header
 from ..core.messages import Answer
 from ..core.seeding import EVM_ADDRESS
-from ..state import tenants
 from . import eip3009, settlements, signatures
 from .header import Payment, same
 from .requirements import (
@@ -51,7 +50,7 @@ def verify(world: World, paid: PaidRequest) -> Answer | None:
     payment, offer = paid.payment, paid.offer
     settlements.cash_held(world)
     if paid.faults.take("hold") is not None and _signed_for_usdc(payment):
-        settlements.hold(world, paid.request, payment, tenants.identify(world, paid.request.headers)[0])
+        settlements.hold(world, paid.request, payment)
     if paid.faults.take("overlook", charged=False) is not None:
         return _refused(world, paid, payment_required(world, offer), "overlooked")
     injected = paid.faults.take("verification")
@@ -74,13 +73,12 @@ def verify(world: World, paid: PaidRequest) -> Answer | None:
 def settle(world: World, paid: PaidRequest, answer: Answer) -> Answer:
     """Take the money: nonce, balance and settlement change together, with the request's transaction."""
     payment = paid.payment
-    tenant, _ = tenants.identify(world, paid.request.headers)
     failing = paid.faults.take("settlement")
     if failing is not None:
-        return _unsettled(world, paid, tenant, **failing)
+        return _unsettled(world, paid, **failing)
     overlooked = paid.faults.take("overlook", charged=True) is not None
     status = 402 if overlooked else answer.status
-    transaction = settlements.settle(world, paid.request, payment, tenant, status=status)
+    transaction = settlements.settle(world, paid.request, payment, status=status)
     receipt = _receipt(payment, {"success": True, "transaction": transaction})
     _store_answer(world, paid, encoded(receipt), answer)
     settlements.conclude(world, payment, "settled", status)
@@ -94,17 +92,16 @@ def _denied(world: World, paid: PaidRequest, reason: str, status: int, charged: 
     """The fault `verification`: refused, and its money is taken if `charged`, as far as the chain would."""
     payment = paid.payment
     if charged and _cashable(world, payment):
-        tenant, _ = tenants.identify(world, paid.request.headers)
-        settlements.settle(world, paid.request, payment, tenant, status=status)
+        settlements.settle(world, paid.request, payment, status=status)
     answer = payment_required(world, paid.offer, reason) if status == 402 else _failure(status, reason)
     return _refused(world, paid, answer, reason)
 
 
-def _unsettled(world: World, paid: PaidRequest, tenant: str | None, reason: str, charged: bool) -> Answer:
+def _unsettled(world: World, paid: PaidRequest, reason: str, charged: bool) -> Answer:
     """The fault `settlement`: it fails, and the data is withheld."""
     payment, pending = paid.payment, reason == PENDING
     if charged:
-        settlements.settle(world, paid.request, payment, tenant, status=402, pending=pending)
+        settlements.settle(world, paid.request, payment, status=402, pending=pending)
     settlements.conclude(world, payment, reason, 402)
     sent = settlements.transaction(world, payment) if pending else ""
     receipt = _receipt(payment, {"success": False, "errorReason": reason, "transaction": sent})

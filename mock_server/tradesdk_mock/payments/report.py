@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from ..core.errors import mock_errors
+from ..core.request_log import listed
 from ..core.router import path_pattern
 from . import requirements, settlements
 from .settlements import Settlement, Submission
@@ -15,7 +16,6 @@ from .settlements import Settlement, Submission
 if TYPE_CHECKING:
     from ..state.world import World
 
-_SHOWN = 8
 PAGE = 10_000
 PURCHASE = 600.0
 """Seconds after its payment in which an equal call continues a purchase that was not answered."""
@@ -177,18 +177,18 @@ class MockPayments:
         twice = self.charged_twice(payer, within=within)
         if twice:
             lines = [line(each) for found in twice for each in found]
-            raise AssertionError("charged more than once for the same purchase:\n" + _listed(lines))
+            raise AssertionError("charged more than once for the same purchase:\n" + listed(lines))
 
     def _shown(self, found: list[Settlement]) -> str:
         """What was taken, or else what was submitted and not taken."""
         if found:
-            return _listed([line(each) for each in found])
+            return listed([line(each) for each in found])
         refused = [
             f"#{each.n} {each.path}: {each.verdict} ({each.status})"
             for each in self.submissions()
             if each.verdict != "settled"
         ]
-        return "submitted:\n" + _listed(refused) if refused else "no payment has arrived"
+        return "submitted:\n" + listed(refused) if refused else "no payment has arrived"
 
     @contextmanager
     def _reading(self) -> Iterator[World]:
@@ -209,8 +209,3 @@ def _page(found: list[_Row], after: int, limit: int | None) -> list[_Row]:
     if limit is not None and not 1 <= limit <= PAGE:
         raise ValueError(f"limit: must be from 1 to {PAGE:,}")
     return [each for each in found if each.n > after][:limit]
-
-
-def _listed(lines: Iterable[str]) -> str:
-    found = [f"  {each}" for each in lines]
-    return "\n".join([*found[:_SHOWN], *([f"  ... and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import MockServerError
 from ..core.seeding import EVM_ADDRESS, checksum_address, tx_hash
+from ..state import tenants
 
 if TYPE_CHECKING:
     from ..core.messages import Request
@@ -168,44 +169,24 @@ def delivered(world: World, payment: Payment, status: int) -> None:
         )
 
 
-def settle(
-    world: World, request: Request, payment: Payment, tenant: str | None, *, status: int = 200, pending: bool = False
-) -> str:
+def settle(world: World, request: Request, payment: Payment, *, status: int = 200, pending: bool = False) -> str:
     """Take the money, or finish a pending settlement; the hash of the transaction. Called within a transaction.
 
     `status`: of the answer.
     """
     payment.taken = True
-    transfer = payment.transfer
-    assert transfer is not None  # noqa: S101 - verified before
-    tx, request_hash = transaction(world, payment), fingerprint(request)
+    row = _row(world, request, payment, payment.at)
     finished = world.store.run(
         "UPDATE settlements SET pending = ?, delivered = ? WHERE payer = ? AND nonce = ?",
-        (pending, status, transfer.payer, transfer.nonce),
+        (pending, status, row["payer"], row["nonce"]),
     )
-    if finished:
-        return tx
-    set_balance(world, transfer.payer, balance(world, transfer.payer) - transfer.value)
-    world.store.add(
-        "settlements",
-        payer=transfer.payer,
-        nonce=transfer.nonce,
-        amount=transfer.value,
-        pay_to=transfer.to,
-        method=request.method,
-        path=request.path,
-        fingerprint=request_hash,
-        tenant=tenant,
-        at=payment.at,
-        tx=tx,
-        header=payment.header,
-        pending=pending,
-        delivered=status,
-    )
-    return tx
+    if not finished:
+        set_balance(world, row["payer"], balance(world, row["payer"]) - row["amount"])
+        world.store.add("settlements", **row, pending=pending, delivered=status)
+    return transaction(world, payment)
 
 
-def hold(world: World, request: Request, payment: Payment, tenant: str | None) -> None:
+def hold(world: World, request: Request, payment: Payment) -> None:
     """Keep a payment, to take the money in the last second of its validity."""
     transfer = payment.transfer
     assert transfer is not None  # noqa: S101 - verified before
@@ -214,20 +195,18 @@ def hold(world: World, request: Request, payment: Payment, tenant: str | None) -
         return
     world.store.run(
         f"INSERT OR IGNORE INTO held ({', '.join(_HELD)}) VALUES ({', '.join('?' * len(_HELD))})",  # noqa: S608
-        (
-            transfer.payer,
-            transfer.nonce,
-            transfer.value,
-            transfer.to,
-            request.method,
-            request.path,
-            fingerprint(request),
-            tenant,
-            at,
-            transaction(world, payment),
-            payment.header,
-        ),
+        tuple(_row(world, request, payment, at).values()),
     )
+
+
+def _row(world: World, request: Request, payment: Payment, at: float) -> dict[str, Any]:
+    """What is kept of a payment whose money is taken `at` this time."""
+    transfer = payment.transfer
+    assert transfer is not None  # noqa: S101 - verified before
+    tenant, _ = tenants.identify(world, request.headers)
+    moved = (transfer.payer, transfer.nonce, transfer.value, transfer.to)
+    bought = (request.method, request.path, fingerprint(request), tenant)
+    return dict(zip(_HELD, (*moved, *bought, at, transaction(world, payment), payment.header), strict=True))
 
 
 def cash_held(world: World) -> None:
@@ -289,10 +268,8 @@ def submissions(world: World, payer: str | None = None) -> list[Submission]:
     ]
 
 
-@lru_cache(maxsize=4_096)
-def with_checksum(payer: str) -> str:
-    """An address with its checksum."""
-    return checksum_address(payer)
+with_checksum = lru_cache(maxsize=4_096)(checksum_address)
+"""An address with its checksum."""
 
 
 def _rows(world: World, columns: Sequence[str], source: str, args: tuple[object, ...]) -> list[tuple[Any, ...]]:

@@ -6,16 +6,17 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from ..core.clock import RealTime
 from ..core.errors import ApiError, MockServerError, StateFileError, closed, overloaded, unusable
 from ..core.seeding import SeededRandom
 from . import file_check, schema
 
+T = TypeVar("T")
 Row = tuple[Any, ...]
 # Results of SQLite: the file is damaged, or can't be used now.
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -105,14 +106,14 @@ class Database:
             self._depth += 1
             try:
                 if self._depth == 1:
-                    self._execute("BEGIN IMMEDIATE")
+                    self.run("BEGIN IMMEDIATE")
                     self._failure = None
                 yield self._depth == 1
                 if self._depth == 1:
                     if self._failure is not None:
                         # The caller handled the error and went on, but some of the changes may be missing.
                         raise self._failure
-                    self._execute("COMMIT")
+                    self.run("COMMIT")
             finally:
                 self._depth -= 1
                 # After a crash inside, or a failed commit (a full disk), nothing stays half done.
@@ -121,30 +122,17 @@ class Database:
 
     def run(self, sql: str, args: Sequence[object] = ()) -> int:
         """Run a statement; the number of rows changed."""
-        with self._lock:
-            return self._execute(sql, args).rowcount
+        return self._ask(lambda db: db.execute(sql, args).rowcount)
 
     def run_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
-        with self._lock:
-            try:
-                self._open().executemany(sql, rows)
-            except sqlite3.DatabaseError as error:
-                raise self._api_error(error) from error
+        self._ask(lambda db: db.executemany(sql, rows))
 
     def all(self, sql: str, args: Sequence[object] = ()) -> list[Row]:
-        with self._lock:
-            try:
-                return self._open().execute(sql, args).fetchall()
-            except sqlite3.DatabaseError as error:
-                raise self._api_error(error) from error
+        return self._ask(lambda db: db.execute(sql, args).fetchall())
 
     def one(self, sql: str, args: Sequence[object] = ()) -> Row | None:
-        with self._lock:
-            try:
-                row: Row | None = self._open().execute(sql, args).fetchone()
-            except sqlite3.DatabaseError as error:
-                raise self._api_error(error) from error
-            return row
+        row: Row | None = self._ask(lambda db: db.execute(sql, args).fetchone())
+        return row
 
     def value(self, sql: str, args: Sequence[object] = ()) -> Any:
         """The first column of the first row; None when there is no row."""
@@ -202,17 +190,14 @@ class Database:
         """Copy everything to another database, as it is at one moment. Not within a transaction."""
         with self._lock:
             self._outside()
-            try:
-                self._open().backup(target)
-            except sqlite3.DatabaseError as error:
-                raise self._api_error(error) from error
+            self._ask(lambda db: db.backup(target))
 
     @contextmanager
     def attached(self, file: str) -> Iterator[None]:
         """Attach another state file, for `replace_from_attached`. Not within a transaction."""
         with self._lock:
             self._outside()
-            self._execute("ATTACH ? AS other", (file,))
+            self.run("ATTACH ? AS other", (file,))
             try:
                 yield
             finally:
@@ -234,11 +219,13 @@ class Database:
             self._closed = True
             self._db.close()
 
-    def _execute(self, sql: str, args: Sequence[object] = ()) -> sqlite3.Cursor:
-        try:
-            return self._open().execute(sql, args)
-        except sqlite3.DatabaseError as error:
-            raise self._api_error(error) from error
+    def _ask(self, ask: Callable[[sqlite3.Connection], T]) -> T:
+        """What `ask` gets from the connection. ApiError where the file is busy, damaged or can't be used."""
+        with self._lock:
+            try:
+                return ask(self._open())
+            except sqlite3.DatabaseError as error:
+                raise self._api_error(error) from error
 
     def _api_error(self, error: sqlite3.DatabaseError) -> Exception:
         """The error as an API error that names the file. Other errors are bugs of the mock and stay as they are."""

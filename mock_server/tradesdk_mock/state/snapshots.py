@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..core.errors import MockServerError, mock_errors
@@ -21,8 +23,10 @@ class Snapshots:
 
     def snapshot(self) -> bytes:
         """The state as it is now: the bytes of a file that can be used as `db`, too."""
-        with mock_errors():
-            return snapshot(self.world)
+        with mock_errors(), _empty_file() as file:
+            _copy(self.world, file)
+            with open(file, "rb") as copy:
+                return copy.read()
 
     def restore(self, state: bytes) -> None:
         """Go back to a snapshot, or continue from the bytes of a state file.
@@ -33,41 +37,26 @@ class Snapshots:
         Raises:
             MockServerError: it is no state, is of another version, or is damaged. Then nothing is changed.
         """
-        with mock_errors():
-            restore(self.world, state)
+        with mock_errors(), _empty_file() as file:
+            try:
+                with open(file, "wb") as copy:
+                    copy.write(state)
+                _prepare(file)
+            except Unusable as error:
+                raise MockServerError(f"the snapshot can't be restored: it {error}") from error.__cause__
+            except (OSError, sqlite3.Error) as error:
+                raise MockServerError(f"the snapshot can't be restored: {error}") from error
+            with self.world.store.attached(file):
+                self.world.replace(self.world.store.replace_from_attached)
 
 
-def snapshot(world: World) -> bytes:
-    """The state as the bytes of a state file."""
+@contextmanager
+def _empty_file() -> Iterator[str]:
+    """The name of a file that is removed afterwards."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="tradesdk-mock-") as folder:
-        file = os.path.join(folder, "state")
-        _copy(world, file)
-        with open(file, "rb") as copy:
-            return copy.read()
-
-
-def restore(world: World, state: bytes) -> None:
-    """Replace the world's state.
-
-    Raises:
-        MockServerError: it is no state, is of another version, or is damaged. Then nothing is changed.
-    """
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="tradesdk-mock-") as folder:
-        file = os.path.join(folder, "state")
-        try:
-            with open(file, "wb") as copy:
-                copy.write(state)
-            _prepare(file)
-        except Unusable as error:
-            raise MockServerError(f"the snapshot can't be restored: it {error}") from error.__cause__
-        except (OSError, sqlite3.Error) as error:
-            raise MockServerError(f"the snapshot can't be restored: {error}") from error
-        with world.store.attached(file):
-            world.replace(world.store.replace_from_attached)
+        yield os.path.join(folder, "state")
 
 
 def _copy(world: World, file: str) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Scope = Literal["full-access", "read-only"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 PERIOD = 30 * 86_400
+_LISTED = ("id", "name", "scope", "tenant", "last4", "state", "created_at")
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _PATTERN = re.compile(
     r"mock_(?P<scope>full|read)_(?:(?P<plan>free|pro|enterprise)_)?(?P<tenant>[A-Za-z0-9][A-Za-z0-9_.-]{0,63})",
@@ -188,25 +189,12 @@ def _begin_period(world: World, tenant: str, reset_at: int, now: int) -> tuple[s
 
 def listing(world: World) -> list[dict[str, object]]:
     """Every key without its value, oldest first."""
-    now = world.now()
-    found: list[dict[str, object]] = []
-    for key_id, name, scope, tenant, last4, created_at, revoked_at, expires_at in world.store.all(
-        "SELECT id, name, scope, tenant, last4, created_at, revoked_at, expires_at FROM keys ORDER BY seq"
-    ):
-        expired = expires_at is not None and expires_at <= now
-        state = "revoked" if revoked_at is not None else "expired" if expired else "valid"
-        found.append(
-            {
-                "id": key_id,
-                "name": name,
-                "scope": scope,
-                "tenant": tenant,
-                "last4": last4,
-                "state": state,
-                "created_at": created_at,
-            }
-        )
-    return found
+    state = "CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN expires_at <= ? THEN 'expired' ELSE 'valid' END"
+    rows = world.store.all(
+        f"SELECT id, name, scope, tenant, last4, {state}, created_at FROM keys ORDER BY seq",  # noqa: S608 - our own
+        (world.now(),),
+    )
+    return [dict(zip(_LISTED, row, strict=True)) for row in rows]
 
 
 def authenticate(world: World, headers: list[tuple[bytes, bytes]], now: float) -> Principal:

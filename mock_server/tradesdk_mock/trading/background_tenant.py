@@ -6,12 +6,11 @@ import json
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from ..core.seeding import SeededRandom, address, ident
+from ..core.seeding import SeededRandom, ident
 from ..market.tokens import Token, lively, tokens
 from ..state import tenants
 from . import ledger
-from .balances import initial_native
-from .history import BASE, DAY, RISK, HistoricalAgent, HistoryBuilder, open_since, ordinals
+from .history import BASE, DAY, RISK, HistoricalAgent, HistoryBuilder, add_wallets, open_since, ordinals
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -65,7 +64,8 @@ def create(world: World) -> float:
         tenants.ensure_tenant(world, BACKGROUND_TENANT)
         at = min(world.now(), world.created_at)
         now = int(at)
-        native = _add_wallets(world, now)
+        wallets = [(BASE, f"House {place + 1}") for place in range(_WALLETS)]
+        native = add_wallets(world, BACKGROUND_TENANT, wallets, now)
         agents, statuses = _add_agents(world, list(native), at)
         builder = HistoryBuilder(world, BACKGROUND_TENANT, agents, native)
         traded = tokens(world.seed, BASE)[:_TRADED]
@@ -77,28 +77,6 @@ def create(world: World) -> float:
             (now - 90 * DAY, BACKGROUND_TENANT),
         )
         return at
-
-
-def _add_wallets(world: World, now: int) -> dict[str, float]:
-    """Ether by wallet id."""
-    native = {}
-    for place in range(_WALLETS):
-        ordinal = world.store.next(BACKGROUND_TENANT, "wallet")
-        wallet_id = ident("wal", world.seed, BACKGROUND_TENANT, ordinal)
-        native[wallet_id] = initial_native(world.seed, wallet_id, BASE)
-        created_at = now - 60 * DAY + place * 3_600
-        world.store.add(
-            "wallets",
-            id=wallet_id,
-            tenant=BACKGROUND_TENANT,
-            address=address(world.seed, "wallet", BACKGROUND_TENANT, ordinal),
-            chain_id=BASE,
-            label=f"House {place + 1}",
-            created_at=created_at,
-            native=native[wallet_id],
-            moved_at=created_at,
-        )
-    return native
 
 
 def _add_agents(world: World, wallets: list[str], now: float) -> tuple[list[HistoricalAgent], list[str]]:

@@ -7,7 +7,7 @@ trailing stop or take profit, else at a random time, as if a signal had ended it
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import mul
@@ -50,31 +50,34 @@ _TRIES = 12
 
 def add_past(world: World, tenant: str, trades: int, now: int) -> None:
     """Give an empty tenant wallets, agents in every state, trades and open positions."""
-    wallets = _add_wallets(world, tenant, now)
+    native = add_wallets(world, tenant, _WALLETS, now)
+    wallets = {chain_id: wallet_id for (chain_id, _), wallet_id in zip(_WALLETS, native, strict=True)}
     agents = _add_agents(world, tenant, wallets, now)
-    native = {each: initial_native(world.seed, each, chain_id) for chain_id, each in wallets.items()}
     builder = HistoryBuilder(world, tenant, agents, native)
     _add_closed(world, tenant, builder, agents, trades - OPEN_TRADES, now)
     _add_open(world, tenant, builder, agents, now)
 
 
-def _add_wallets(world: World, tenant: str, now: int) -> dict[int, str]:
-    found = {}
-    for place, (chain_id, label) in enumerate(_WALLETS):
+def add_wallets(world: World, tenant: str, wallets: Iterable[tuple[int, str]], now: int) -> dict[str, float]:
+    """Add wallets by chain and label; ether or BNB by wallet id."""
+    native = {}
+    for place, (chain_id, label) in enumerate(wallets):
         ordinal = world.store.next(tenant, "wallet")
-        found[chain_id] = ident("wal", world.seed, tenant, ordinal)
+        wallet_id = ident("wal", world.seed, tenant, ordinal)
+        native[wallet_id] = initial_native(world.seed, wallet_id, chain_id)
+        created_at = now - 60 * DAY + place * 3_600
         world.store.add(
             "wallets",
-            id=found[chain_id],
+            id=wallet_id,
             tenant=tenant,
             address=address(world.seed, "wallet", tenant, ordinal),
             chain_id=chain_id,
             label=label,
-            created_at=now - 60 * DAY + place * 3_600,
-            native=initial_native(world.seed, found[chain_id], chain_id),
-            moved_at=now - 60 * DAY + place * 3_600,
+            created_at=created_at,
+            native=native[wallet_id],
+            moved_at=created_at,
         )
-    return found
+    return native
 
 
 def _add_agents(world: World, tenant: str, wallets: dict[int, str], now: int) -> list[HistoricalAgent]:

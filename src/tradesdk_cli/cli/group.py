@@ -283,7 +283,7 @@ def add_lazily(group: Any, summaries: Mapping[str, str], package: str, files: Ma
 
 
 class Verbs(typer.Typer):
-    """The commands of a module."""
+    """The commands of a module: those of a noun, or one without verbs, whose help is its function's."""
 
     def __init__(self, **settings: Any) -> None:
         names = {"help_option_names": ["-h", "--help"]}
@@ -382,11 +382,6 @@ def _parameters(function: Callable[..., Any], leave: Iterable[str] = ()) -> list
     function.__annotations__ = {name: note for name, note in function.__annotations__.items() if name not in left}
     parameters = inspect.signature(function, eval_str=True).parameters.values()
     return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
-
-
-def single(help: str) -> Verbs:
-    """A command without verbs."""
-    return Verbs(help=help)
 
 
 def examples(*lines: str) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, quote, unquote
 
 import typer
 
-from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import DryRun, Yes
 from tradesdk_cli.errors import SERVER, CliError, UsageProblem
 from tradesdk_cli.session import session
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tradesdk import RawResponse
     from tradesdk_cli.output.printer import Output
 
-app = single("Send any request, with the same key and retries.")
+app = Verbs()
 
 Words = Annotated[list[str], typer.Argument(metavar="[METHOD] PATH", help="GET, POST, PUT, PATCH, DELETE; /v1/….")]
 Texts = Annotated[

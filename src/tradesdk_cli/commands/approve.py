@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.errors import Declined, UsageProblem
 from tradesdk_cli.session import session
 from tradesdk_cli.text import plain_dollars, to_json, usd
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.mcp.approvals import Action
     from tradesdk_cli.session import Session
 
-app = single("Approve or refuse what an AI client wants to do.")
+app = Verbs()
 
 
 @app.verb("approve", "trade approve", "trade --mock approve")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.session import session
 
-app = single("See it all work, without an account or a network.")
+app = Verbs()
 
 
 @app.verb("demo", "trade demo", "trade demo -v", silent=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import Yes
 from tradesdk_cli.errors import SERVER, ConfigProblem, Unwritable, UsageProblem
 from tradesdk_cli.files import atomic_write
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.health import Finding
     from tradesdk_cli.session import Session
 
-app = single("Check settings, key, services, wallet and ledger.")
+app = Verbs()
 
 
 @app.verb("doctor", "trade doctor", "trade --mock doctor -o json")

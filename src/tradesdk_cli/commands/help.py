@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from tradesdk_cli.cli.group import LazyCommand, global_options, single
+from tradesdk_cli.cli.group import LazyCommand, Verbs, global_options
 from tradesdk_cli.cli.topics import TOPICS, topic
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.text import one_line
 
-app = single("Help about a topic or a command: trade help TOPIC.")
+app = Verbs()
 
 
 @app.verb("help", "trade help options", "trade help agents list", silent=True)

@@ -124,7 +124,7 @@ def show_list(
             try:
                 rows = iter(pages) if walk.watch is None else iter(list(pages))  # read before clearing
                 if walk.watch is not None:
-                    out.clear()
+                    out.put(lambda console: console.clear())
                 out.many(columns, rows, empty=empty)
             except KeyboardInterrupt as interrupt:
                 progress.clear()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _PRINTED = (
     "key_kept_in",
     "default",
 )
-app = single("Save an API key for later commands.")
+app = Verbs()
 
 
 @app.verb("login", "trade login --profile work --api-key-stdin < key.txt", "trade login --mock --profile paper")

@@ -6,10 +6,10 @@ import os
 
 import typer
 
-from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.session import session
 
-app = single("Remove a saved API key.")
+app = Verbs()
 
 
 @app.verb("logout", "trade logout", "trade logout --profile work")

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import AnyChain
 from tradesdk_cli.session import session
 
-app = single("A live board: agents, positions, signals, money.")
+app = Verbs()
 
 _NO_SCREEN = ("", "dumb", "unknown")
 """Terminals that cannot move their cursor."""

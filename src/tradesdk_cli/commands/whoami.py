@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.session import session
 
-app = single("Show which account and service are in use.")
+app = Verbs()
 
 
 @app.verb("whoami", "trade whoami", "trade whoami -o json")

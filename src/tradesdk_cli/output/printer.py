@@ -345,7 +345,7 @@ class Output(Notes):
 
     def picked(self, items: list[Any]) -> list[Any]:
         """The items with the fields that were asked for."""
-        return items if self.selection is None else self.selection.pick_all(items)
+        return items if self.selection is None else [self.selection.pick(item) for item in items]
 
     def flat(self, items: list[Any]) -> Page:
         """The same as rows."""
@@ -498,10 +498,6 @@ class Output(Notes):
             result = draw(console)
         self.write("\n".join(line.rstrip(" ") for line in capture.get().split("\n")))
         return result
-
-    def clear(self) -> None:
-        """Empties the terminal."""
-        self.put(lambda console: console.clear())
 
     def console(self, width: int | None = _LONGEST_LINE) -> Console:
         """A console on stdout that interprets nothing. The terminal breaks long lines, so what is copied is whole."""

@@ -100,7 +100,7 @@ def fitted(text: str, cells: int) -> str:
     return set_cell_size(text, max(cells - 3, 0)).rstrip(" ,") + "..."[: max(cells, 0)]
 
 
-_ANSI = {"red": "31", "yellow": "33", "dim": "2"}
+_ANSI = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
 
 def columns_of(stream: TextIO) -> int:
@@ -136,16 +136,16 @@ class Notes:
         if self.machine_notes:
             self.report({"note": one_line(text), **fields})
         else:
-            self._say(self._paint("dim", one_line(text)))
+            self._say(self.paint("dim", one_line(text)))
             for key, value in fields.items():
-                self._say(self._paint("dim", f"{key.replace('_', ' ')}: ") + visible(str(value)))
+                self._say(self.paint("dim", f"{key.replace('_', ' ')}: ") + visible(str(value)))
 
     def event(self, kind: str, text: str, **fields: Any) -> None:
         """Says on stderr that something happened: a line for people; for programs its kind and `fields` as well."""
         if self.machine_notes:
             self.report({"type": kind, "note": one_line(text), **fields})
         else:
-            self._say(self._paint("dim", one_line(text)))
+            self._say(self.paint("dim", one_line(text)))
 
     def after_ctrl_c(self) -> None:
         """On a terminal the line already holds ^C; what is said next begins on its own."""
@@ -164,9 +164,9 @@ class Notes:
         if problem.code == "declined":  # an answer, and no error
             self.note(problem.headline)
         else:
-            self._say(f"{self._paint('red', 'error:')} {problem.headline}")
+            self._say(f"{self.paint('red', 'error:')} {problem.headline}")
         if problem.hint:
-            self._say(f"{self._paint('yellow', 'hint:')} {one_line(problem.hint)}")
+            self._say(f"{self.paint('yellow', 'hint:')} {one_line(problem.hint)}")
 
     def _say(self, line: str) -> None:
         if self.progress is not None:
@@ -188,5 +188,6 @@ class Notes:
             return True
         return stream.isatty() and self.environ.get("TERM") != "dumb"
 
-    def _paint(self, style: str, text: str) -> str:
+    def paint(self, style: str, text: str) -> str:
+        """`text` for stderr in one of our styles, where colors are wanted."""
         return f"\x1b[{_ANSI[style]}m{text}\x1b[0m" if self.color(self.stderr) else text

@@ -54,7 +54,7 @@ def asked(run: Session, method: str, path: str, body: dict[str, Any] | bytes | N
     began = time.monotonic()
     if run.settings.mock:
         base = run.mock.service.url
-        status, answered = run.mock.ask(method, path, content)
+        status, answered = run.mock.service.control_response(method, path, content or b"")
     else:
         base = _served_at(run)
         status, answered = _over_http(run, base, method, path, content, sent, large=_STATE in (sent, received))

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 import typer
 
-from tradesdk_cli.cli.group import Verbs, noun, single
+from tradesdk_cli.cli.group import Verbs, noun
 from tradesdk_cli.cli.params import A_TIME, AgentId, AnyChain, DryRun, Yes, number, unix_or_date, whole
 from tradesdk_cli.commands import mock
 from tradesdk_cli.commands.lists import refuse_query
@@ -121,7 +121,7 @@ def app(name: str) -> Verbs:
     from tradesdk_mock import control_operations
 
     known = {f"{each.method} {each.path}": each for each in control_operations()}
-    made = single(mock.VERBS[name]) if name in COMMANDS else noun(name, mock.VERBS[name])
+    made = Verbs() if name in COMMANDS else noun(name, mock.VERBS[name])
     for words, command in COMMANDS.items():
         if words.partition(" ")[0] == name:
             operation = known[command.request]

@@ -12,23 +12,22 @@ from urllib.parse import urlsplit
 
 import typer
 
-from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import whole
 from tradesdk_cli.commands.mock.control import PORT, pairs
 from tradesdk_cli.errors import CliError, UsageProblem
+from tradesdk_cli.mockworld import FIRST_SIGNAL_WITHIN, mock_server_class, usable_file
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.session import Session
     from tradesdk_mock import MockServer
 
 
-app = single("Serve the mock on a port until Ctrl-C.")
+app = Verbs()
 
-FIRST_SIGNAL_WITHIN = 2.0
 _EVERY = 0.25
 _MARKETS: dict[bool | None, Literal["live", "scripted"] | None] = {None: None, True: "scripted", False: "live"}
 PLAY_MONEY = "0x" + "01" * 32
@@ -88,14 +87,14 @@ def serve(
     --world NAME, that embedded world is served; commands with the same --world still work on it. trade mock logs shows
     the requests that it receives.
     """
-    from tradesdk_cli.mockworld import mock_server_class
-
     with session(ctx) as run:
         server_class = mock_server_class()
         from tradesdk_mock import MockServerError
 
         if run.settings.sources.get("world", "").startswith("flag "):
-            db = _world(run, db)
+            if db is not None:
+                raise UsageProblem("--world and --db exclude each other", "leave one of them out")
+            db = usable_file(run.settings)  # commands on that world and this server see the same
         options = _gap_options(gap or [], gaps)
         try:
             with (
@@ -118,20 +117,6 @@ def serve(
         except MockServerError as error:
             hint = _serving_hint(error, db, seeded=seed is not None)
             raise CliError(f"the mock cannot serve: {error}", hint) from None
-
-
-def _world(run: Session, db: Path | None) -> Path:
-    """The state file of the embedded world that --world names: commands on it and this server see the same."""
-    from tradesdk_cli.mockworld import world_file
-
-    if db is not None:
-        raise UsageProblem("--world and --db exclude each other", "leave one of them out")
-    file = world_file(run.settings)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise CliError(f"cannot write {file.parent}: {error.strerror}", "TRADE_HOME chooses another folder") from None
-    return file
 
 
 def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: bool) -> None:

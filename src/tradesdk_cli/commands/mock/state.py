@@ -7,17 +7,14 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.cli.group import single
+from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import DryRun, Yes
 from tradesdk_cli.commands.mock.control import ask, asked, forget_what_was, no_mock, place
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.files import atomic_write
 from tradesdk_cli.session import session
 
-_APPS = {
-    "snapshot": single("Write the mock's state into a file."),
-    "restore": single("Restore a snapshot, or load a state file."),
-}
+_APPS = {"snapshot": Verbs(), "restore": Verbs()}
 app = _APPS.__getitem__
 
 
