@@ -65,6 +65,11 @@ class OutFile:
         self._file: FileIO | None = None
         self._half: Half | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """True while a result is written, or a stream."""
+        return self._file is not None
+
     def begin(self) -> None:
         """What is written from now on is the result."""
         with self._told():
