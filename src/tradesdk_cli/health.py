@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import stat
 import sys
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from tradesdk import MarketClient, TradeClient
     from tradesdk_cli.config.settings import Settings
+    from tradesdk_cli.errors import ConfigProblem
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
 
@@ -74,26 +76,24 @@ def run(name: str, check: Callable[[], Sequence[Finding]]) -> Sequence[Finding]:
     try:
         return check()
     except Exception as error:
-        return [_failed(name, error)]
+        from tradesdk_cli.explain import problem_of
 
-
-def _failed(name: str, error: Exception) -> Finding:
-    from tradesdk_cli.explain import problem_of
-
-    problem = problem_of(error)
-    said = problem.headline if problem.code != "internal" else f"could not be checked: {type(error).__name__}"
-    facts = {"code": problem.code} if problem.status is None else {"code": problem.code, "http_status": problem.status}
-    return Finding(name, "problem", one_line(said), problem.hint, facts, config=problem.exit_code == CONFIG)
+        problem = problem_of(error)
+        said = problem.headline if problem.code != "internal" else f"could not be checked: {type(error).__name__}"
+        facts = {"code": problem.code} | ({} if problem.status is None else {"http_status": problem.status})
+        return [Finding(name, "problem", one_line(said), problem.hint, facts, config=problem.exit_code == CONFIG)]
 
 
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 _TITLES = {"base_url": "address", "market_url": "market data", "rpc_url": "node"}
 
 
-def settings(chosen: Settings, environ: Mapping[str, str]) -> list[Finding]:
-    """Which there are, and where each came from; proxies too."""
+def settings(chosen: Settings, environ: Mapping[str, str], broken: ConfigProblem | None) -> list[Finding]:
+    """Which there are, and where each came from; proxies too. `broken`: why they could not all be read."""
     from tradesdk_cli.config.credentials import without_password
 
+    if broken is not None:
+        return [Finding("settings", "problem", one_line(broken.message), broken.hint, config=True)]
     parts = []
     facts: dict[str, Any] = {}
     for name, source in sorted(chosen.sources.items()):
@@ -364,7 +364,6 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
 
 def summary(findings: Sequence[Finding]) -> str:
     """All of it in a line."""
-    problems = sum(one.status == "problem" for one in findings)
-    warnings = sum(one.status == "warning" for one in findings)
-    told = [f"{many} {word}{'s' * (many > 1)}" for many, word in ((problems, "problem"), (warnings, "warning")) if many]
+    counts = Counter(one.status for one in findings)
+    told = [counted(counts[status], f"{status}s") for status in ("problem", "warning") if counts[status]]
     return " and ".join(told) if told else "all checks passed"

@@ -162,21 +162,15 @@ def remove_left(path: str) -> None:
     folder, name = os.path.split(path)
     with contextlib.suppress(OSError):
         for found in os.listdir(folder):
-            if re.fullmatch(r"\.[0-9a-f]{16}\.tmp", found.removeprefix(name)) and found.startswith(name):
-                with contextlib.suppress(OSError):
-                    _remove_unlocked(os.path.join(folder, found))
-
-
-def _remove_unlocked(path: str) -> None:
-    if os.name == "nt":  # it refuses to remove a file that is open
-        os.unlink(path)
-        return
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | _FLAGS)
-    try:
-        if _lock(file):
-            os.unlink(path)
-    finally:
-        os.close(file)
+            if found.startswith(name) and re.fullmatch(r"\.[0-9a-f]{16}\.tmp", found.removeprefix(name)):
+                with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+                    left = os.path.join(folder, found)
+                    if os.name != "nt":  # it refuses to remove a file that is open
+                        file = os.open(left, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | _FLAGS)
+                        stack.callback(os.close, file)
+                        if not _lock(file):
+                            continue
+                    os.unlink(left)
 
 
 def _lock(file: int) -> bool | None:

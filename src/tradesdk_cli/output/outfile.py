@@ -110,12 +110,12 @@ class OutFile:
             self._file = _opened(self.path)
 
     def columns(self, form: str, names: Sequence[str], *, chosen: bool) -> list[str] | None:
-        """The columns that are there, for rows with `names`, which `--fields` may have `chosen`. None: the file is new.
+        """The columns that are there, for rows with `names`, which `--fields` may have `chosen`. None: there are none.
 
         Raises:
             UsageProblem: the rows do not fit below them.
         """
-        if self._special or not self.path.is_file():
+        if form not in ROWS or self._special or not self.path.is_file():
             return None
         with self._told(), self.path.open("rb") as file:
             first = file.readline(_BLOCK)

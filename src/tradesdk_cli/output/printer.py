@@ -52,7 +52,7 @@ class _Ndjson:
 
     def put(self, items: list[Any]) -> None:
         if items:
-            self._out.write("".join(f"{self._out.json(item)}\n" for item in self._out.selection.pick_all(items)))
+            self._out.write("".join(f"{self._out.json(item)}\n" for item in map(self._out.selection.pick, items)))
 
     def end(self) -> None:
         """Nothing is left to be written."""
@@ -63,7 +63,7 @@ class _Array:
         self._out, self._begun = out, False
 
     def put(self, items: list[Any]) -> None:
-        texts = [self._out.json(item, indent=2).replace("\n", "\n  ") for item in self._out.selection.pick_all(items)]
+        texts = [self._out.json(item, indent=2).replace("\n", "\n  ") for item in map(self._out.selection.pick, items)]
         if texts:
             self._out.write((",\n  " if self._begun else "[\n  ") + ",\n  ".join(texts))
             self._begun = True
@@ -345,10 +345,9 @@ class Output(Notes):
         Raises:
             UsageProblem: rows like this do not fit below them.
         """
-        form = self.format_for(many=True)
-        if self._file is None or form not in ROWS:
+        if self._file is None:
             return None
-        return self._file.columns(form, list(row), chosen=bool(self.selection.fields))
+        return self._file.columns(self.format_for(many=True), list(row), chosen=bool(self.selection.fields))
 
     def begin_lines(self, columns: Sequence[Column], *, resumed: bool = False) -> None:
         """What comes now is a stream: `line` prints it. In a file it is appended.

@@ -98,12 +98,8 @@ class Selection:
             return flatten(item)
         return flatten({name: _at(item, self._paths[name]) for name in self.fields})
 
-    def pick_all(self, items: list[Any]) -> list[Any]:
-        """`pick` for every item of a page."""
-        return [self.pick(item) for item in items] if self.fields else items
-
     def pick(self, item: Any) -> Any:
-        """The same, nested as in `item`; what is not an object stays as it is."""
+        """The same fields, nested as in `item`; what is not an object stays as it is."""
         if not self.fields or not isinstance(item, dict):
             return item
         picked: dict[str, Any] = {}
