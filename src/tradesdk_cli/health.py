@@ -40,7 +40,7 @@ class Finding:
         check: its name, always the same.
         status: `ok`, `warning`, `problem`, or `skipped` where there is nothing to check.
         said: what was found, in words.
-        hint: what to do next.
+        next: what to do now.
         facts: the same for programs.
         config: whether a problem is one of the settings.
     """
@@ -48,19 +48,13 @@ class Finding:
     check: str
     status: State
     said: str
-    hint: str | None = None
+    next: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     config: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """What machine formats print."""
-        return {
-            "check": self.check,
-            "status": self.status,
-            "said": self.said,
-            "next": self.hint,
-            "facts": self.facts,
-        }
+        return {name: value for name, value in vars(self).items() if name != "config"}
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
@@ -356,8 +350,8 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
             print_line(console, Text.assemble((status, style), "  ", (f"{one.check:<{names}}", "bold"), f"  {first}"))
             for line in rest:
                 print_line(console, Text(" " * indent + line))
-            if one.hint and one.status != "ok":
-                print_line(console, Text.assemble("    ", ("next:", "cyan"), f" {visible(one.hint)}"))
+            if one.next and one.status != "ok":
+                print_line(console, Text.assemble("    ", ("next:", "cyan"), f" {visible(one.next)}"))
 
     out.draw(draw)
 

@@ -277,30 +277,26 @@ class Output(Notes):
 
     def _value(self, value: Any, *, told: bool = False) -> None:
         """An object, or whatever a query left; `told`: that there is nothing has been said."""
+        form = self.format_for(many=False)
         if isinstance(value, list):
             self._list((), [value])
         else:
             self.selection.look_at([value])
-            self._object(value)
+            if form in ROWS:
+                [row] = self.flat([value])
+                rows = Rows(form, list(row))
+                self.write(rows.header() + rows.row(row))
+            elif form != "table":
+                self.write(self.json(self.selection.pick(value), indent=2 if form == "json" else None) + "\n")
+            elif isinstance(value, dict):
+                from tradesdk_cli.output.table import render_one
+
+                picked = self.selection.pick(value)
+                self.draw(lambda console: render_one(console, picked, self.width, self.clock()))
+            else:
+                self.write(_said(value) + "\n")
         if self.selection.asks and self.on_terminal and not told and value in (None, [], {}):
             self.event("nothing_selected", "the query selected nothing")
-
-    def _object(self, value: Any) -> None:
-        form = self.format_for(many=False)
-        if form in ROWS:
-            [row] = self.flat([value])
-            rows = Rows(form, list(row))
-            self.write(rows.header() + rows.row(row))
-            return
-        value = self.selection.pick(value)
-        if form != "table":
-            self.write(self.json(value, indent=2 if form == "json" else None) + "\n")
-        elif isinstance(value, dict):
-            from tradesdk_cli.output.table import render_one
-
-            self.draw(lambda console: render_one(console, value, self.width, self.clock()))
-        else:
-            self.write(_said(value) + "\n")
 
     def _list(self, columns: Sequence[Column], pages: Iterable[list[Any]]) -> int:
         with self._result() as told:
