@@ -277,24 +277,24 @@ class Output(Notes):
 
     def _value(self, value: Any, *, told: bool = False) -> None:
         """An object, or whatever a query left; `told`: that there is nothing has been said."""
-        form = self.format_for(many=False)
+        form = self.format_for(many=isinstance(value, list))
+        self.selection.look_at(value if isinstance(value, list) else [value])
         if isinstance(value, list):
-            self._list((), [value])
-        else:
-            self.selection.look_at([value])
-            if form in ROWS:
-                [row] = self.flat([value])
-                rows = Rows(form, list(row))
-                self.write(rows.header() + rows.row(row))
-            elif form != "table":
-                self.write(self.json(self.selection.pick(value), indent=2 if form == "json" else None) + "\n")
-            elif isinstance(value, dict):
-                from tradesdk_cli.output.table import render_one
+            is_whole = form not in (*ROWS, "table") or all(isinstance(inner, dict) for inner in value)
+            self._list((), [value if is_whole else as_rows(value)])
+        elif form in ROWS:
+            [row] = self.flat([value])
+            rows = Rows(form, list(row))
+            self.write(rows.header() + rows.row(row))
+        elif form != "table":
+            self.write(self.json(self.selection.pick(value), indent=2 if form == "json" else None) + "\n")
+        elif isinstance(value, dict):
+            from tradesdk_cli.output.table import render_one
 
-                picked = self.selection.pick(value)
-                self.draw(lambda console: render_one(console, picked, self.width, self.clock()))
-            else:
-                self.write(_said(value) + "\n")
+            picked = self.selection.pick(value)
+            self.draw(lambda console: render_one(console, picked, self.width, self.clock()))
+        else:
+            self.write(_said(value) + "\n")
         if self.selection.asks and self.on_terminal and not told and value in (None, [], {}):
             self.event("nothing_selected", "the query selected nothing")
 
@@ -318,8 +318,9 @@ class Output(Notes):
 
     def flat(self, items: list[Any]) -> Page:
         """The items as rows, with the fields that were asked for."""
-        rows = items if all(isinstance(item, dict) for item in items) else as_rows(items)
-        return [self.selection.flat(row) for row in rows]
+        if not all(isinstance(item, dict) for item in items):
+            return as_rows(items)
+        return [self.selection.flat(item) for item in items]
 
     # A stream
 
