@@ -136,7 +136,7 @@ def agree(what: str, *, yes: bool) -> None:
 
 def _show_dry_run(run: Session, change: Change) -> None:
     out, shown, differences = run.out, change.as_dict(), change.differences()
-    if differences is not None and (out.machine_notes or out.selection is not None):
+    if differences is not None and (out.machine_notes or not out.selection.is_all):
         shown["changes"] = differences
     if not out.machine_notes:
         explain(run, change, body=differences is not None)

@@ -54,29 +54,27 @@ def _content(content: bytes | None, kind: str) -> dict[str, Any]:
 
 
 @contextmanager
-def watching(out: Output, *, debug: bool, curl: bool, mock: bool) -> Iterator[None]:
-    """Shows what the SDK sends and gets; `mock` says that it is the embedded one, which no curl reaches."""
+def watching(out: Output) -> Iterator[None]:
+    """Shows what the SDK sends and gets, as the settings of `out` want it."""
     from tradesdk_cli.retries import heard_by  # it imports the SDK, which the routes of a mock don't need
 
-    shown = _Shown(out, debug=debug, curl=curl, mock=mock)
+    shown = _Shown(out)
     # Alone: else each request would be the reason of the next wait as well.
     with heard_by(shown.hear, log="tradesdk.wire", alone=True), heard_by(shown.hear, log=CONTROL, alone=True):
         yield
 
 
 class _Shown:
-    def __init__(self, out: Output, *, debug: bool, curl: bool, mock: bool) -> None:
-        self._out = out
-        self._debug = debug
-        self._curl = curl
-        self._mock = mock
+    def __init__(self, out: Output) -> None:
+        self._out, self._wanted = out, out.settings
+        self._unreachable = out.settings.mock  # no curl reaches the embedded one
 
     def hear(self, record: logging.LogRecord) -> None:
         said: Mapping[str, Any] = vars(record).get("wire", {})
         event = said.get("event")
-        if event == "request" and self._curl:
+        if event == "request" and self._wanted.curl:
             self._show_curl(said)
-        if event in ("request", "answer", "failure") and self._debug:
+        if event in ("request", "answer", "failure") and self._wanted.debug:
             self._show(said)
 
     def _show(self, said: Mapping[str, Any]) -> None:
@@ -101,9 +99,9 @@ class _Shown:
             self._say(line)
             if left_out:
                 self._out.note(f"left out of this line: {' and '.join(left_out)}")
-        if self._mock:
+        if self._unreachable:
             self._out.note("the embedded mock has no address; trade mock serve gives it one")
-            self._mock = False  # once is enough
+            self._unreachable = False  # once is enough
 
 
 def headline(said: Mapping[str, Any]) -> str:

@@ -105,18 +105,14 @@ def remove_halves(folder: Path, name: str | None = None) -> bool:
     found = False
     with contextlib.suppress(OSError):
         for half in (each for each in folder.iterdir() if shape.fullmatch(each.name)):
-            with contextlib.suppress(OSError):
-                if os.name != "nt":
+            with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+                if os.name != "nt":  # there a file that is open cannot be removed
                     file = os.open(half, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-                    try:
-                        if _lock(file):
-                            half.unlink()
-                            found = True
-                    finally:
-                        os.close(file)
-                else:
-                    half.unlink()
-                    found = True
+                    stack.callback(os.close, file)
+                    if not _lock(file):
+                        continue
+                half.unlink()
+                found = True
     return found
 
 

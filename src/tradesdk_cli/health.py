@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import logging
 import stat
+import sys
+from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tradesdk_cli.config.settings import DEFAULT
 from tradesdk_cli.errors import CONFIG, OTHER
 from tradesdk_cli.text import counted, dollars, maybe_dollars, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rich.console import Console
 
+    from tradesdk import MarketClient, TradeClient
     from tradesdk_cli.config.settings import Settings
+    from tradesdk_cli.errors import ConfigProblem
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
 
@@ -34,7 +40,7 @@ class Finding:
         check: its name, always the same.
         status: `ok`, `warning`, `problem`, or `skipped` where there is nothing to check.
         said: what was found, in words.
-        hint: what to do next.
+        next: what to do now.
         facts: the same for programs.
         config: whether a problem is one of the settings.
     """
@@ -42,19 +48,13 @@ class Finding:
     check: str
     status: State
     said: str
-    hint: str | None = None
+    next: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     config: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """What machine formats print."""
-        return {
-            "check": self.check,
-            "status": self.status,
-            "said": self.said,
-            "next": self.hint,
-            "facts": self.facts,
-        }
+        return {name: value for name, value in vars(self).items() if name != "config"}
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
@@ -70,26 +70,24 @@ def run(name: str, check: Callable[[], Sequence[Finding]]) -> Sequence[Finding]:
     try:
         return check()
     except Exception as error:
-        return [_failed(name, error)]
+        from tradesdk_cli.explain import problem_of
 
-
-def _failed(name: str, error: Exception) -> Finding:
-    from tradesdk_cli.explain import problem_of
-
-    problem = problem_of(error)
-    said = problem.headline if problem.code != "internal" else f"could not be checked: {type(error).__name__}"
-    facts = {"code": problem.code} if problem.status is None else {"code": problem.code, "http_status": problem.status}
-    return Finding(name, "problem", one_line(said), problem.hint, facts, config=problem.exit_code == CONFIG)
+        problem = problem_of(error)
+        said = problem.headline if problem.code != "internal" else f"could not be checked: {type(error).__name__}"
+        facts = {"code": problem.code} | ({} if problem.status is None else {"http_status": problem.status})
+        return [Finding(name, "problem", one_line(said), problem.hint, facts, config=problem.exit_code == CONFIG)]
 
 
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 _TITLES = {"base_url": "address", "market_url": "market data", "rpc_url": "node"}
 
 
-def settings(chosen: Settings, environ: Mapping[str, str]) -> list[Finding]:
-    """Which there are, and where each came from; proxies too."""
+def settings(chosen: Settings, environ: Mapping[str, str], broken: ConfigProblem | None) -> list[Finding]:
+    """Which there are, and where each came from; proxies too. `broken`: why they could not all be read."""
     from tradesdk_cli.config.credentials import without_password
 
+    if broken is not None:
+        return [Finding("settings", "problem", one_line(broken.message), broken.hint, config=True)]
     parts = []
     facts: dict[str, Any] = {}
     for name, source in sorted(chosen.sources.items()):
@@ -115,7 +113,6 @@ def settings(chosen: Settings, environ: Mapping[str, str]) -> list[Finding]:
 TIMEOUT = 5.0
 _FAR = 30.0
 _NEAR = 3.0
-_WIRE = "tradesdk.wire"
 
 
 class LastAnswer:
@@ -143,21 +140,33 @@ class LastAnswer:
         return there + 0.5 - (self.at - self.seconds / 2)
 
 
-def account(run: Session) -> list[Finding]:
-    """The API is there and takes the key; plan, rate limit; the clock."""
+ClientT = TypeVar("ClientT", "TradeClient", "MarketClient")
+
+
+@contextmanager
+def _asking(run: Session, client: ClientT) -> Iterator[tuple[ClientT, LastAnswer]]:
+    """A copy of `client` that sends a request once, and what is heard of its answer meanwhile."""
     from tradesdk_cli.retries import heard_by
 
+    heard = LastAnswer(run.now)
+    with heard_by(heard.hear, log="tradesdk.wire", alone=True):
+        yield client.with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT), heard
+
+
+def _answers(run: Session, url: str, milliseconds: int) -> str:
+    where = f"mock world {run.settings.world}" if run.settings.mock else url
+    return f"{where} answers in {milliseconds} ms"
+
+
+def account(run: Session) -> list[Finding]:
+    """The API is there and takes the key; plan, rate limit; the clock."""
     settings = run.settings
     if not settings.mock and not settings.base_url:
         hint = "log in: trade login; or look around without an account: trade demo"
         return [Finding("api", "problem", "no address is set", hint, config=True)]
-    client = run.client.with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT)
-    heard = LastAnswer(run.now)
-    with heard_by(heard.hear, log=_WIRE, alone=True):
+    with _asking(run, run.client) as (client, heard):
         found = client.account.get()
-        clock = _clock(heard.difference)
         limit = client.rate_limit
-        took = heard.seconds
     last4 = found.api_key_last4[-4:]  # a service may say more
     facts: dict[str, Any] = {
         "url": client.base_url,
@@ -165,18 +174,14 @@ def account(run: Session) -> list[Finding]:
         "plan": found.plan,
         "api_key_last4": last4,
         "api_key_source": settings.sources.get("api_key"),
-        "milliseconds": round(took * 1000),
+        "milliseconds": round(heard.seconds * 1000),
         "rate_limit": None if limit is None else {"limit": limit.limit, "remaining": limit.remaining},
     }
-    parts = [
-        f"{one_line(found.email, 80)}, plan {one_line(found.plan, 40)}",
-        f"key …{one_line(last4)}",
-    ]
+    whose = f"{one_line(found.email, 80)}, plan {one_line(found.plan, 40)}; key …{one_line(last4)}"
+    said = f"{_answers(run, client.base_url, facts['milliseconds'])}: {whose}"
     if limit is not None and limit.remaining is not None:
-        parts.append(f"{limit.remaining} of {limit.limit} requests left this minute")
-    where = f"mock world {settings.world}" if settings.mock else client.base_url
-    said = f"{where} answers in {took * 1000:.0f} ms: {'; '.join(parts)}"
-    return [Finding("api", "ok", said, None, facts), *clock]
+        said += f"; {limit.remaining} of {limit.limit} requests left this minute"
+    return [Finding("api", "ok", said, None, facts), *_clock(heard.difference)]
 
 
 def _clock(difference: float | None) -> list[Finding]:
@@ -196,29 +201,20 @@ def market(run: Session) -> list[Finding]:
     """Market data is there: it is asked for what costs nothing. There is no wallet in this, so nothing can be paid."""
     from tradesdk import PaymentError
     from tradesdk_cli.pay.checkout import market_client
-    from tradesdk_cli.retries import heard_by
 
-    settings = run.settings
-    if not settings.mock and not settings.market_url:
+    if not run.settings.mock and not run.settings.market_url:
         hint = "only needed to buy: TRADE_MARKET_BASE_URL"
         return [Finding("market data", "skipped", "no address is set", hint)]
-    client = market_client(run).with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT)
-    where = f"mock world {settings.world}" if settings.mock else client.base_url
-    facts: dict[str, Any] = {"url": client.base_url}
-    heard = LastAnswer(run.now)
-    with heard_by(heard.hear, log=_WIRE, alone=True):
+    with _asking(run, market_client(run)) as (client, heard):
         try:
             found = client.supported_tokens(limit=1).data.total
             told = f"{found:,} tokens" if isinstance(found, int) else "tokens are listed"
         except PaymentError:
             told = "it asks to be paid even for the list of tokens; nothing was paid"
-        difference = heard.difference
-    facts |= {"milliseconds": round(heard.seconds * 1000)}
-    said = f"{where} answers in {heard.seconds * 1000:.0f} ms: {told}"
-    finding = Finding("market data", "ok", said, None, facts)
-    if difference is None or abs(difference) <= _FAR:
-        return [finding]
-    return [finding, *_clock(difference)]
+    facts: dict[str, Any] = {"url": client.base_url, "milliseconds": round(heard.seconds * 1000)}
+    said = f"{_answers(run, client.base_url, facts['milliseconds'])}: {told}"
+    clock = _clock(heard.difference) if abs(heard.difference or 0.0) > _FAR else []
+    return [Finding("market data", "ok", said, None, facts), *clock]
 
 
 def wallet(run: Session, environ: Mapping[str, str]) -> list[Finding]:
@@ -335,7 +331,7 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
     names = max(len(one.check) for one in findings)
     states = max(len(one.status) for one in findings)
     indent = 2 + states + 2 + names + 2
-    room = None if out.width is None else max(30, out.width - indent)
+    room = max(30, (out.width or sys.maxsize) - indent)
 
     def draw(console: Console) -> None:
         from textwrap import wrap
@@ -348,26 +344,20 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
         for one in findings:
             style = STYLES[one.status]
             parts = map(visible, one.said.split("; ") if one.check == "settings" else [one.said])
-            first, *rest = [
-                line
-                for part in parts
-                for line in (
-                    [part] if room is None else wrap(part, room, break_long_words=False, break_on_hyphens=False)
-                )
-            ]
+            lines = (wrap(part, room, break_long_words=False, break_on_hyphens=False) for part in parts)
+            first, *rest = chain.from_iterable(lines)
             status = f"{MARKS[one.status]} {one.status:<{states}}"
             print_line(console, Text.assemble((status, style), "  ", (f"{one.check:<{names}}", "bold"), f"  {first}"))
             for line in rest:
                 print_line(console, Text(" " * indent + line))
-            if one.hint and one.status != "ok":
-                print_line(console, Text.assemble("    ", ("next:", "cyan"), f" {visible(one.hint)}"))
+            if one.next and one.status != "ok":
+                print_line(console, Text.assemble("    ", ("next:", "cyan"), f" {visible(one.next)}"))
 
     out.draw(draw)
 
 
 def summary(findings: Sequence[Finding]) -> str:
     """All of it in a line."""
-    problems = sum(one.status == "problem" for one in findings)
-    warnings = sum(one.status == "warning" for one in findings)
-    told = [f"{many} {word}{'s' * (many > 1)}" for many, word in ((problems, "problem"), (warnings, "warning")) if many]
+    counts = Counter(one.status for one in findings)
+    told = [counted(counts[status], f"{status}s") for status in ("problem", "warning") if counts[status]]
     return " and ".join(told) if told else "all checks passed"

@@ -235,7 +235,7 @@ def session(ctx: typer.Context, *, new_profile: bool = False) -> Iterator[Sessio
         if settings.debug or settings.curl:
             from tradesdk_cli.diagnostics import watching
 
-            opened.enter(watching(opened.out, debug=settings.debug, curl=settings.curl, mock=settings.mock))
+            opened.enter(watching(opened.out))
         yield opened
     finally:
         if opened.out.on_terminal:  # nobody completes what a script has printed

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk_cli.output.formats import Rows, as_rows, flatten, harmless, names_of
+from tradesdk_cli.output.formats import Rows, as_rows, cells_of, flatten, harmless
 from tradesdk_cli.text import one_line, to_json, visible
 
 from .._rows import each_of
@@ -94,8 +94,8 @@ def test_quotes_in_csv() -> None:
 
 @each_of("form", ["csv", "tsv"])
 def test_a_header_is_read_back(form: str) -> None:
-    names = ["id", "risk.stop_loss_pct", "my field", "a,b"]
-    assert names_of(form, Rows(form, names).header().split("\n")[0] + "\n") == names
+    names = ["id", "risk.stop_loss_pct", "my field", "a,b", '"quoted"']
+    assert cells_of(form, Rows(form, names).header().encode()) == names
 
 
 def test_flat_names() -> None:

@@ -21,9 +21,9 @@ import pytest
 import tradesdk_cli.probe.ask as asking
 from tradesdk import APIConnectionError, AuthenticationError, Ledger, LocalSigner, MarketClient, TradeClient
 from tradesdk_cli.probe.answers import Answer, Answers
-from tradesdk_cli.probe.ask import LONGEST, MARKET, WRITES, Probe
+from tradesdk_cli.probe.ask import LONGEST, WRITES, Probe
 from tradesdk_cli.probe.points import NEVER, options, rows
-from tradesdk_cli.probe.rules import RECORDS, RULES, broken
+from tradesdk_cli.probe.rules import MARKET, RECORDS, RULES, broken
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockService, fault_kinds
 
 from .._rows import each_of
@@ -331,7 +331,10 @@ SHAPES: list[Any] = [["x"], "x", 5, None, [], {}, [[1]], {"data": ["x"]}, {"data
 SHAPES += [{"data": [{"timestamp": ["x"], "created_at": "x"}]}, {"risk": ["x"], "stats": "x"}, {"requests": [1]}]
 OFFERS: list[Any] = [*SHAPES, {"accepts": "x"}, {"accepts": ["x"]}]
 OFFERS += [{"accepts": [{"scheme": "exact", "network": "eip155:8453", "amount": "9" * 5_000}], "extensions": ["x"]}]
-QUESTIONS = [*RECORDS, *MARKET, *WRITES, "no_agent", "no_filter", "limit_0", "start", "lag", "stream_filter", "delete"]
+QUESTIONS = [
+    *(*RECORDS, *MARKET, *WRITES, "market_here"),
+    *("no_agent", "no_filter", "limit_0", "start", "lag", "stream_filter", "delete"),
+]
 
 
 @each_of("shape", range(len(OFFERS) + 1))

@@ -156,7 +156,7 @@ def create(
 
     with session(ctx) as run:
         if not dry_run:
-            run.out.expect(Agent)
+            run.out.selection.expect(Agent)
         check(f"create the agent {name}", yes=yes, dry_run=dry_run)
         wallet_id = id_of(run, WALLETS, wallet_id)
         body = {"name": name, "wallet_id": wallet_id, "chain_id": chain, **rules}
@@ -201,7 +201,7 @@ def update(
 
     with session(ctx) as run:
         if not dry_run:
-            run.out.expect(Agent)
+            run.out.selection.expect(Agent)
         check(f"change the agent {agent_id}", yes=yes, dry_run=dry_run)
         if wallet_id is not None:
             body["wallet_id"] = id_of(run, WALLETS, wallet_id)

@@ -179,12 +179,12 @@ def _show(out: Output, answer: RawResponse) -> None:
     try:
         found = answer.json()
     except ValueError:
-        if out.settings.output not in ("auto", "table") or out.selection is not None:
+        if out.settings.output not in ("auto", "table") or not out.selection.is_all:
             # Of the text nothing is repeated: it may hold the key that was sent.
             said = f"the answer is not JSON ({len(answer.content)} bytes)"
             raise BadAnswer(said, "leave -o, --fields and --query out to see it all") from None
         lines = (f"{visible(line)}\n" for line in answer.text.splitlines())
-        out.text("".join(lines) if out.on_terminal else answer.text)
+        out.write("".join(lines) if out.on_terminal else answer.text)
         return
     out = out.usually("json")
     if isinstance(found, list):

@@ -94,7 +94,7 @@ def _change(ctx: typer.Context, name: str, value: str | None, *, yes: bool = Fal
     from tradesdk_cli.errors import UsageProblem
 
     with session(ctx, new_profile=value is not None) as run:
-        run.out.expect("name", "value", "profile", "file")
+        run.out.selection.expect("name", "value", "profile", "file")
         settings, name = run.settings, plain_name(name)
         profiles, profile = settings.files.profiles, settings.profile or "default"
         file = settings.config_folder() / CONFIG_FILE
@@ -169,7 +169,7 @@ def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
     if typed or settings.out or settings.query or settings.fields:
         out.one(item)
     elif value is not None:
-        out.text(visible("true" if value is True else "false" if value is False else str(value)) + "\n")
+        out.write(visible("true" if value is True else "false" if value is False else str(value)) + "\n")
 
 
 def _agree_to_move(run: Session, profile: str, address: str, *, yes: bool) -> None:

@@ -80,7 +80,7 @@ def doctor(
         if chosen.debug or chosen.curl:
             from tradesdk_cli.diagnostics import watching
 
-            run.enter(watching(run.out, debug=chosen.debug, curl=chosen.curl, mock=chosen.mock))
+            run.enter(watching(run.out))
         findings = _examine(run, broken)
         if run.out.draws(many=True):
             show(run.out, findings)
@@ -196,7 +196,7 @@ def _examine(run: Session, broken: ConfigProblem | None) -> list[Finding]:
 
     chosen, environ = run.settings, os.environ
     checks: list[tuple[str, Callable[[], Sequence[Finding]]]] = [
-        ("settings", lambda: _wrong(broken) if broken else health.settings(chosen, environ)),
+        ("settings", lambda: health.settings(chosen, environ, broken)),
         ("api", lambda: health.account(run)),
         ("market data", lambda: health.market(run)),
         ("wallet", lambda: health.wallet(run, environ)),
@@ -205,10 +205,3 @@ def _examine(run: Session, broken: ConfigProblem | None) -> list[Finding]:
         ("mcp", health.mcp),
     ]
     return [one for name, check in checks for one in health.run(name, check)]
-
-
-def _wrong(broken: ConfigProblem) -> list[Finding]:
-    from tradesdk_cli.health import Finding
-    from tradesdk_cli.text import one_line
-
-    return [Finding("settings", "problem", one_line(broken.message), broken.hint, config=True)]

@@ -90,7 +90,7 @@ def refuse_query(out: Output, hint: str) -> None:
     Raises:
         UsageProblem: there is a query.
     """
-    if out.asks:
+    if out.selection.asks:
         raise UsageProblem("--query is about the whole list, and there is more", hint)
 
 
@@ -124,7 +124,7 @@ def show_list(
             try:
                 rows = iter(pages) if walk.watch is None else iter(list(pages))  # read before clearing
                 if walk.watch is not None:
-                    out.put(lambda console: console.clear())
+                    out.draw(lambda console: console.clear())
                 out.many(columns, rows, empty=empty)
             except KeyboardInterrupt as interrupt:
                 progress.clear()

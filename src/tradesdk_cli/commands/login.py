@@ -55,7 +55,7 @@ def login(
 
     place = None if keyring is None else "keyring" if keyring else "file"
     with session(ctx, new_profile=True) as run:
-        run.out.expect(*_PRINTED)
+        run.out.selection.expect(*_PRINTED)
         name = run.settings.profile or "default"
         _refuse_look_alike(run, name)
         if run.settings.mock:

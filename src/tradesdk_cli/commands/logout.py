@@ -25,7 +25,7 @@ def logout(ctx: typer.Context) -> None:
     from tradesdk_cli.errors import ConfigProblem
 
     with session(ctx) as run:
-        run.out.expect("profile", "removed")
+        run.out.selection.expect("profile", "removed")
         settings = run.settings
         name = settings.profile
         removed = ["the key of a login that was killed"] if forget_halves(settings) else []

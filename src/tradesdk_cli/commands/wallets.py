@@ -72,7 +72,7 @@ def connect(
 
     with session(ctx) as run:
         if not dry_run:
-            run.out.expect(Wallet)
+            run.out.selection.expect(Wallet)
         change = Change(f"connect the wallet {address} as {label}", "POST", "/v1/wallets", shown)
         if approve(run, change, yes=yes, dry_run=dry_run):
             wallets = run.client.wallets

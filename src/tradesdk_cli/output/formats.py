@@ -108,14 +108,16 @@ class Rows:
         return (line or '""') + "\n"  # readers leave out empty lines
 
 
-def names_of(form: str, line: str) -> list[str]:
-    """The columns in the header of a file that is there already; `line` is its first."""
-    line = line.rstrip("\r\n")
-    if form == "tsv":
-        return line.split("\t")
+def cells_of(form: str, row: bytes) -> list[str]:
+    """The cells of a row that is in a file already; none when it is not whole."""
     import csv
+    from io import StringIO
 
-    return next(iter(csv.reader([line])), [])
+    lines = StringIO(row.decode("utf-8", "replace"), newline="\n")
+    try:
+        return next(csv.reader(lines, delimiter="," if form == "csv" else "\t", strict=True), [])
+    except csv.Error:
+        return []
 
 
 def as_rows(values: Sequence[Any]) -> list[dict[str, Any]]:

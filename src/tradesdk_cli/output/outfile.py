@@ -7,20 +7,19 @@ was there. Streams write into the file itself.
 from __future__ import annotations
 
 import contextlib
-import csv
 import errno
 import json
 import math
 import os
 import stat
-from io import FileIO, StringIO
+from io import FileIO
 from itertools import islice
 from pathlib import Path
 
 from tradesdk_cli.errors import Unwritable, UsageProblem
 from tradesdk_cli.files import Half
 from tradesdk_cli.files import write_all as _write_all
-from tradesdk_cli.output.formats import ENDINGS, ROWS, names_of
+from tradesdk_cli.output.formats import ENDINGS, ROWS, cells_of
 from tradesdk_cli.text import visible
 
 TYPE_CHECKING = False
@@ -65,6 +64,11 @@ class OutFile:
         self._file: FileIO | None = None
         self._half: Half | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """True while a result is written, or a stream."""
+        return self._file is not None
+
     def begin(self) -> None:
         """What is written from now on is the result."""
         with self._told():
@@ -80,17 +84,19 @@ class OutFile:
         with self._told():
             if self._half is not None:
                 self._half.commit(Path(f"{self.path}{ending}"))
-            self._close()
-        self._half = None
+            elif self._file is not None:
+                self._file.close()
+        self._file = self._half = None
         return self.shown + ending
 
     def forget(self) -> None:
         """Closes the file. A result that did not become complete is dropped: what was there stays."""
         with contextlib.suppress(OSError):
-            self._close()
-        if self._half is not None:
-            self._half.drop()
-            self._half = None
+            if self._half is not None:
+                self._half.drop()
+            elif self._file is not None:
+                self._file.close()
+        self._file = self._half = None
 
     def follow_on(self, *, resumed: str | None = None) -> None:
         """What is written goes to the end of the file itself from now on, on a line of its own.
@@ -100,24 +106,22 @@ class OutFile:
         """
         with self._told():
             if not self._special and self.path.exists():
-                if resumed is not None:
-                    _cut_torn_row(self.path, resumed)
-                _end_line(self.path)
+                _end_last_row(self.path, resumed)
             self._file = _opened(self.path)
 
     def columns(self, form: str, names: Sequence[str], *, chosen: bool) -> list[str] | None:
-        """The columns that are there, for rows with `names`, which `--fields` may have `chosen`. None: the file is new.
+        """The columns that are there, for rows with `names`, which `--fields` may have `chosen`. None: there are none.
 
         Raises:
             UsageProblem: the rows do not fit below them.
         """
-        if self._special or not self.path.is_file():
+        if form not in ROWS or self._special or not self.path.is_file():
             return None
         with self._told(), self.path.open("rb") as file:
             first = file.readline(_BLOCK)
         if not first.strip():
             return None
-        there = names_of(form, first.decode("utf-8", "replace"))
+        there = cells_of(form, first)
         missing = [visible(name, 60) for name in names if name not in there]
         if chosen and missing:
             raise UsageProblem(f"--out: {self.shown} has no column {', '.join(missing)}", "choose another file")
@@ -137,11 +141,6 @@ class OutFile:
                     with contextlib.suppress(OSError):
                         self._file.truncate(before)
                 raise
-
-    def _close(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
@@ -183,22 +182,25 @@ def _refuse_unwritable(path: Path, shown: str) -> bool:
 # A stream goes on in a file
 
 
-def _end_line(path: Path) -> None:
-    """An end without a line break gets one: whatever broke off there stays apart."""
-    with open(path, "rb+") as file:
-        if file.seek(0, os.SEEK_END):
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
+def _end_last_row(path: Path, form: str | None) -> None:
+    """An end without a line break gets one: whatever broke off there stays apart.
 
-
-def _cut_torn_row(path: Path, form: str) -> None:
-    """Removes what is behind the last line break, unless it is a whole row whose line break is missing."""
+    With the `form` of the rows, it is removed instead, unless it is a whole row.
+    """
     size = path.stat().st_size
-    row = next(_lines_back(path, size), b"")
-    whole = _of_json(row) is not None if form == "ndjson" else len(_cells(row, form)) == len(_header(path, form))
-    if row and not whole:
-        os.truncate(path, size - len(row))
+    row = next(_lines_back(path, size), None)  # None: it is too long to be read
+    if row == b"":
+        return
+    with path.open("rb+") as file:
+        if form is None or row is None or _is_whole(row, path, form):
+            file.seek(size)
+            file.write(b"\n")
+        else:
+            file.truncate(size - len(row))
+
+
+def _is_whole(row: bytes, path: Path, form: str) -> bool:
+    return _of_json(row) is not None if form == "ndjson" else len(cells_of(form, row)) == len(_header(path, form))
 
 
 class Written:
@@ -261,22 +263,14 @@ def _of_rows(lines: Iterator[bytes], names: list[str], form: str) -> Iterator[tu
     for line in lines:
         row = line + b"\n" + row if row else line
         if row.count(b'"') % 2 == 0:
-            values, row = _cells(row, form), b""
+            values, row = cells_of(form, row), b""
             whole = len(names) == len(values) and names != values
             yield _of_fields(dict(zip(names, values, strict=True))) if whole else None
 
 
 def _header(path: Path, form: str) -> list[str]:
     with path.open("rb") as file:
-        return _cells(file.readline(_BLOCK), form)
-
-
-def _cells(row: bytes, form: str) -> list[str]:
-    try:
-        lines = StringIO(row.decode("utf-8", "replace"), newline="\n")
-        return next(csv.reader(lines, delimiter="," if form == "csv" else "\t", strict=True), [])
-    except csv.Error:
-        return []
+        return cells_of(form, file.readline(_BLOCK))
 
 
 def _of_json(line: bytes) -> tuple[str, float | None] | None:

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 from tradesdk_cli.errors import ClosedPipe, Unwritable, UsageProblem
-from tradesdk_cli.output.formats import ROWS, Rows, as_rows, flatten
+from tradesdk_cli.output.formats import ROWS, Rows, as_rows
+from tradesdk_cli.output.select import Selection
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_cli.text import counted, is_unicode, one_line, to_json, visible
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.output.columns import Column, Kind
     from tradesdk_cli.output.outfile import OutFile
-    from tradesdk_cli.output.select import Selection
     from tradesdk_cli.output.table import GrowingTable
 
     Item = Mapping[str, Any]
@@ -53,7 +52,7 @@ class _Ndjson:
 
     def put(self, items: list[Any]) -> None:
         if items:
-            self._out.write("".join(f"{self._out.json(item)}\n" for item in self._out.picked(items)))
+            self._out.write("".join(f"{self._out.json(item)}\n" for item in map(self._out.selection.pick, items)))
 
     def end(self) -> None:
         """Nothing is left to be written."""
@@ -64,7 +63,7 @@ class _Array:
         self._out, self._begun = out, False
 
     def put(self, items: list[Any]) -> None:
-        texts = [self._out.json(item, indent=2).replace("\n", "\n  ") for item in self._out.picked(items)]
+        texts = [self._out.json(item, indent=2).replace("\n", "\n  ") for item in map(self._out.selection.pick, items)]
         if texts:
             self._out.write((",\n  " if self._begun else "[\n  ") + ",\n  ".join(texts))
             self._begun = True
@@ -104,7 +103,9 @@ class _Cells:
         self._out.write(self._rows.row(row))
 
     def end(self) -> None:
-        names = dict.fromkeys(name for row in self._waiting for name in row) or dict.fromkeys(self._out.fields)
+        names = dict.fromkeys(name for row in self._waiting for name in row) or dict.fromkeys(
+            self._out.selection.fields
+        )
         if names and not self._grows:
             rows = Rows(self._form, list(names))
             self._out.write(rows.header() + "".join(map(rows.row, self._waiting)))
@@ -132,17 +133,17 @@ class _Table:
         from tradesdk_cli.output.table import GrowingTable
 
         out = self._out
-        if out.selection is not None or not self._columns:
+        if not out.selection.is_all or not self._columns:
             [item] = out.flat([item])
         if self._table is None:
-            if out.fields or not self._columns:
+            if out.selection.fields or not self._columns:
                 self._columns = columns_of([item], self._columns)
             self._table = growing = GrowingTable(self._columns, item, out.width)
             if growing.left_out:
                 out.event("not_shown", f"not shown at this width: {growing.left_out} (-o ndjson has everything)")
-            out.put(lambda console: console.print(growing.header()))
+            out.draw(lambda console: console.print(growing.header()))
         line = self._table.row(item)
-        out.put(lambda console: console.print(line))
+        out.draw(lambda console: console.print(line))
 
     def end(self) -> None:
         from tradesdk_cli.output.table import render_list
@@ -150,10 +151,10 @@ class _Table:
         out, rows, columns = self._out, self._waiting, self._columns
         if self._grows or not rows:
             return
-        if not columns or out.fields:
+        if not columns or out.selection.fields:
             rows = out.flat(rows)
             columns = columns_of(rows, columns)
-        hidden = out.put(lambda console: render_list(console, columns, rows, out.width, now=out.clock()))
+        hidden = out.draw(lambda console: render_list(console, columns, rows, out.width, now=out.clock()))
         if hidden:
             out.event("not_shown", f"not shown at this width: {hidden} (-o json has everything)")
 
@@ -197,16 +198,8 @@ class Output(Notes):
         self._partly = False
         self._stream: Writer | None = None
         self._added: int | None = None
-        self.asks = settings.query is not None
-        """True when there is a `--query`."""
-        self.fields = settings.fields
-        """What `--fields` names."""
-        self.selection: Selection | None = None
-        """What both ask for; None when everything is printed as it is."""
-        if self.asks or self.fields:
-            from tradesdk_cli.output.select import Selection
-
-            self.selection = Selection(settings.query, settings.fields)
+        self.selection = Selection(settings.query, settings.fields)
+        """What `--query` and `--fields` ask for."""
 
     # The format
 
@@ -247,93 +240,73 @@ class Output(Notes):
 
     def draws(self, *, many: bool) -> bool:
         """True when a command may draw a table of its own: nothing is selected from what is in it."""
-        return self.format_for(many=many) == "table" and self.selection is None
+        return self.format_for(many=many) == "table" and self.selection.is_all
 
     @property
     def pictures(self) -> bool:
         """True where a picture may be drawn: the command line asks for no data, whatever a profile says."""
         typed = self.settings.sources.get("output", "flag").startswith("flag")
         data = self.settings.output not in ("auto", "table") and (typed or not self.on_terminal)
-        return self.on_stdout and self.selection is None and not data
+        return self.on_stdout and self.selection.is_all and not data
 
     @property
     def in_rows(self) -> bool:
         """True where lists become rows, and nothing is asked of them as they are."""
-        return self.format_for(many=True) in (*ROWS, "table") and not self.asks
+        return self.format_for(many=True) in (*ROWS, "table") and not self.selection.asks
 
     # Results
 
     def one(self, item: Item) -> None:
         """Prints one object."""
-        self._value(item if self.selection is None else self.selection.search(item), self.selection)
+        self._value(self.selection.search(item))
 
     def many(self, columns: Sequence[Column], pages: Iterable[Page], *, empty: str) -> int:
         """Prints a list that comes in pages. Returns how many there were; `empty` is said when there are none.
 
         A page is written before the next one is taken, where the format lets it: in JSON and NDJSON.
         """
-        if self.selection is not None and self.asks:
+        if self.selection.asks:
             items = [item for page in pages for item in page]
             count = len(items)
-            self._value(self.selection.search(items), self.selection, told=not items)
+            self._value(self.selection.search(items), told=not items)
         else:
             count = self._list(columns, pages)
         if count == 0:
             self.note(empty)
         return count
 
-    def text(self, text: str) -> None:
-        """Prints text that is no record."""
-        with self._result():
-            self.write(text)
-
-    def draw(self, draw: Any) -> Any:
-        """Lets `draw` print on a console and then prints what came of it, in one piece."""
-        with self._result():
-            return self.put(draw)
-
-    def _value(self, value: Any, selection: Selection | None, *, told: bool = False) -> None:
+    def _value(self, value: Any, *, told: bool = False) -> None:
         """An object, or whatever a query left; `told`: that there is nothing has been said."""
-        if selection is not None:
-            selection.look_at(value if isinstance(value, list) else [value])
+        form = self.format_for(many=isinstance(value, list))
+        self.selection.look_at(value if isinstance(value, list) else [value])
         if isinstance(value, list):
-            rows = all(isinstance(inner, dict) for inner in value)
-            self._list((), [value if rows or self.format_for(many=True) not in (*ROWS, "table") else as_rows(value)])
-        else:
-            with self._result():
-                self._object(value, selection)
-        if selection is not None and selection.asks and self.on_terminal and not told and value in (None, [], {}):
-            self.event("nothing_selected", "the query selected nothing")
-
-    def _object(self, value: Any, selection: Selection | None) -> None:
-        form = self.format_for(many=False)
-        if form in ROWS:
-            picks = selection is not None and isinstance(value, dict)
-            [row] = self.flat([value]) if picks else as_rows([value])
+            is_whole = form not in (*ROWS, "table") or all(isinstance(inner, dict) for inner in value)
+            self._list((), [value if is_whole else as_rows(value)])
+        elif form in ROWS:
+            [row] = self.flat([value])
             rows = Rows(form, list(row))
             self.write(rows.header() + rows.row(row))
-            return
-        if selection is not None:
-            value = selection.pick(value)
-        if form != "table":
-            self.write(self.json(value, indent=2 if form == "json" else None) + "\n")
+        elif form != "table":
+            self.write(self.json(self.selection.pick(value), indent=2 if form == "json" else None) + "\n")
         elif isinstance(value, dict):
             from tradesdk_cli.output.table import render_one
 
-            self.put(lambda console: render_one(console, value, self.width, self.clock()))
+            picked = self.selection.pick(value)
+            self.draw(lambda console: render_one(console, picked, self.width, self.clock()))
         else:
             self.write(_said(value) + "\n")
+        if self.selection.asks and self.on_terminal and not told and value in (None, [], {}):
+            self.event("nothing_selected", "the query selected nothing")
 
     def _list(self, columns: Sequence[Column], pages: Iterable[list[Any]]) -> int:
-        with self._result(many=True) as counts:
-            writer = self._writer(columns, grows=False)
+        with self._result() as told:
+            writer, told["items"] = self._writer(columns, grows=False), 0
             for page in pages:
-                if self.selection is not None:
-                    self.selection.look_at(page, [column.key for column in columns if column.of is None])
+                self.selection.look_at(page, [column.key for column in columns if column.of is None])
                 writer.put(page)
-                counts.append(len(page))
+                told["items"] += len(page)
             writer.end()
-        return sum(counts)
+        return told["items"]
 
     def _writer(self, columns: Sequence[Column], *, grows: bool) -> Writer:
         form = self.format_for(many=True)
@@ -343,27 +316,11 @@ class Output(Notes):
             return _Cells(self, form, grows=grows)
         return _Array(self) if form == "json" else _Ndjson(self)
 
-    def picked(self, items: list[Any]) -> list[Any]:
-        """The items with the fields that were asked for."""
-        return items if self.selection is None else [self.selection.pick(item) for item in items]
-
     def flat(self, items: list[Any]) -> Page:
-        """The same as rows."""
+        """The items as rows, with the fields that were asked for."""
         if not all(isinstance(item, dict) for item in items):
             return as_rows(items)
-        return [flatten(item) if self.selection is None else self.selection.flat(item) for item in items]
-
-    def expect(self, *known: Any) -> None:
-        """For commands that pay or change something: the fields of what they will print, by name or as models.
-
-        Raises:
-            UsageProblem: `--fields` names another one.
-        """
-        if self.selection is not None:
-            from tradesdk_cli.output.select import names_of_model
-
-            names = ([each] if isinstance(each, str) else names_of_model(each) for each in known)
-            self.selection.expect(chain.from_iterable(names))
+        return [self.selection.flat(item) for item in items]
 
     # A stream
 
@@ -376,8 +333,8 @@ class Output(Notes):
         if self.format_for(many=True) == "json":
             what = "-o json" if self.settings.output == "json" else self.place
             raise UsageProblem(f"{what} is one array, and a stream has no end", "use -o ndjson")
-        if names and not self.asks:
-            self.columns_there(dict.fromkeys(self.fields or names))
+        if names and not self.selection.asks:
+            self.columns_there(dict.fromkeys(self.selection.fields or names))
 
     def columns_there(self, row: Item) -> list[str] | None:
         """The columns that the file of a stream has already; None: none.
@@ -385,10 +342,9 @@ class Output(Notes):
         Raises:
             UsageProblem: rows like this do not fit below them.
         """
-        form = self.format_for(many=True)
-        if self._file is None or form not in ROWS:
+        if self._file is None:
             return None
-        return self._file.columns(form, list(row), chosen=bool(self.fields))
+        return self._file.columns(self.format_for(many=True), list(row), chosen=bool(self.selection.fields))
 
     def begin_lines(self, columns: Sequence[Column], *, resumed: bool = False) -> None:
         """What comes now is a stream: `line` prints it. In a file it is appended.
@@ -402,14 +358,12 @@ class Output(Notes):
 
     def line(self, item: Item, shown: Item) -> None:
         """Prints one item of a stream at once, unless the query does not want it; tables have `shown` in its place."""
-        value: Any = item
-        if self.selection is not None:
-            value = self.selection.search(item)
-            if value is None or value is False:
-                return
-            value = item if value is True else value  # the query was a condition
-            self.selection.look_at([value])
-        if value is item and not self.fields and self.format_for(many=True) == "table":
+        value = self.selection.search(item)
+        if value is None or value is False:
+            return
+        value = item if value is True else value  # the query was a condition
+        self.selection.look_at([value])
+        if value is item and not self.selection.fields and self.format_for(many=True) == "table":
             value = shown
         assert self._stream is not None  # noqa: S101  # it has begun
         self._stream.put([value])
@@ -419,30 +373,28 @@ class Output(Notes):
     # The file
 
     @contextmanager
-    def _result(self, *, many: bool = False) -> Iterator[list[int]]:
+    def _result(self) -> Iterator[dict[str, int]]:
         """What is written meanwhile is one result: in a file it is there as a whole, or not at all.
 
-        With `many`, the numbers of its items are collected in the list.
+        What is said of it besides its place is to be put into the dictionary.
         """
-        counts: list[int] = []
-        if self._file is None or self._stream is not None:
-            yield counts
+        told: dict[str, int] = {}
+        if self._file is None or self._file.is_open:
+            yield told
             return
         self._file.begin()
         try:
-            yield counts
+            yield told
             place = self._file.commit(partly=self._partly)
         except BaseException:
             self._file.forget()
             raise
-        self._tell_written(place, sum(counts) if many else None)
+        self._tell_written("written to", place, told)
 
-    def _tell_written(self, place: str, items: int | None) -> None:
-        much = "" if items is None else f"{counted(items, 'items')} "
-        done = "added to" if self._added is not None else "written to"
-        fields: dict[str, Any] = {"file": place} | ({} if items is None else {"items": items})
+    def _tell_written(self, done: str, place: str, told: dict[str, int]) -> None:
+        much = f"{counted(told['items'], 'items')} " if told else ""
         kept = f"; {self.place} is as it was" if self._partly else ""
-        self.event("written", f"{much}{done} {place}{kept}", **fields)
+        self.event("written", f"{much}{done} {place}{kept}", file=place, **told)
 
     def incomplete(self) -> None:
         """What is printed now is not all: something ended it on the way. In a file it does not replace what was."""
@@ -458,7 +410,7 @@ class Output(Notes):
         if self._file is not None:
             self._file.forget()
             if self._added is not None:
-                self._tell_written(self.place, self._added)
+                self._tell_written("added to", self.place, {"items": self._added})
                 self._added = None
 
     # Writing
@@ -472,9 +424,10 @@ class Output(Notes):
         return to_json(value, indent=indent, ascii_only=self._ascii_only)
 
     def write(self, text: str) -> None:
-        """Writes a part of a result."""
+        """Prints text: a part of a result, or one that is no record."""
         if self._file is not None:
-            self._file.write(text)
+            with self._result():
+                self._file.write(text)
             return
         if self.progress is not None:
             self.progress.wipe()
@@ -491,8 +444,8 @@ class Output(Notes):
             forget(self.stdout)  # nobody may be reading: the rest would be waited for at the exit, too
             raise
 
-    def put(self, draw: Any) -> Any:
-        """Writes what `draw` prints on a console, as a part of a result."""
+    def draw(self, draw: Any) -> Any:
+        """Lets `draw` print on a console and then prints what came of it, in one piece."""
         console = self.console()
         with console.capture() as capture:
             result = draw(console)

@@ -7,6 +7,7 @@ of the objects that are left, in the order that was asked for.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import UsageProblem
@@ -46,14 +47,20 @@ class Selection:
         """
         return value if self._search is None else self._search(value)
 
-    def expect(self, names: Iterable[str]) -> None:
-        """These fields are known, whether or not they are sent.
+    @property
+    def is_all(self) -> bool:
+        """True when nothing was asked for, and everything is printed as it is."""
+        return not (self.asks or self.fields)
+
+    def expect(self, *known: Any) -> None:
+        """For commands that pay or change something: the fields of what they will print, by name or as models.
 
         Raises:
             UsageProblem: a field is not among them.
         """
         if self.fields and not self.asks:
-            self._known = dict.fromkeys(names)
+            names = ([each] if isinstance(each, str) else names_of_model(each) for each in known)
+            self._known = dict.fromkeys(chain.from_iterable(names))
             self._check(self._known)
 
     def look_at(self, items: Sequence[Any], more: Iterable[str] = ()) -> None:
@@ -92,7 +99,7 @@ class Selection:
         return flatten({name: _at(item, self._paths[name]) for name in self.fields})
 
     def pick(self, item: Any) -> Any:
-        """The same, nested as in `item`; what is not an object stays as it is."""
+        """The same fields, nested as in `item`; what is not an object stays as it is."""
         if not self.fields or not isinstance(item, dict):
             return item
         picked: dict[str, Any] = {}

@@ -71,10 +71,9 @@ class Progress:
 
     def clear(self) -> None:
         """The same for what the terminal itself has written there, which is ^C."""
+        self._shown = self.on_line
         self.wipe()
-        if self.on_line:
-            print(_WIPE, end="", file=self._out.stderr, flush=True)
-        else:
+        if not self.on_line:
             self._out.after_ctrl_c()
 
     @property

@@ -41,7 +41,7 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
         dry_run = getattr(client.dry_run, call.method)
         _show_dry_run(run, call, dry_run(**given, max_price=terms.max_price, purchase=terms.purchase))
         return
-    run.out.expect(*_models(run.out, call.verb))
+    run.out.selection.expect(*_models(run.out, call.verb))
     with _unknown_is_unpaid(run):
         most = _agreed(run, wallet, call, client, terms)
     buy = getattr(client, call.method)

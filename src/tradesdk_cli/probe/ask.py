@@ -27,7 +27,7 @@ from tradesdk import (
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.health import LastAnswer
 from tradesdk_cli.probe.answers import NONE, Answer, Answers
-from tradesdk_cli.probe.rules import CHANGE, CONFIDENCE
+from tradesdk_cli.probe.rules import CHANGE, CONFIDENCE, MARKET
 from tradesdk_cli.retries import heard_by
 
 LONGEST = 35.0  # two heartbeats of the usual interval
@@ -42,7 +42,6 @@ NOWHERE = "0x000000000000000000000000000000000000dEaD"
 """A token that no service has."""
 
 WRITES = ("create", "patch", "empty_patch", "unknown_field", "bounds", "unknown_wallet", "other_chain", "delete_paused")
-MARKET = ("tokens_keyless", "tokens", "market_field", "bad_sort", "offer", "market_here", "pay")
 
 
 ClientT = TypeVar("ClientT", TradeClient, MarketClient)
@@ -105,7 +104,7 @@ class Probe:
         if not self._write:
             reasons |= dict.fromkeys(WRITES, "only with --write")
         if self._market is None:
-            reasons |= dict.fromkeys(MARKET, "no address of market data is set")
+            reasons |= dict.fromkeys((*MARKET, "market_here"), "no address of market data is set")
         reasons["pay"] = "only with --pay USD"
         trade = self._trade
         with heard_by(self._heard.hear, log="tradesdk.wire", alone=True):
@@ -195,7 +194,7 @@ class Probe:
             try:
                 market = connect(True)
             except (TradeError, CliError) as error:
-                a.reasons |= dict.fromkeys(MARKET, error.message)
+                a.reasons |= dict.fromkeys((*MARKET, "market_here"), error.message)
                 return
             self._ask("tokens", market, lambda client: client.supported_tokens(limit=2))
         elif "tokens_keyless" in a:

@@ -22,20 +22,20 @@ See = Callable[[Answers], str]
 _DONE, _REFUSED = {200: "200", 201: "200"}, {400: "400", 422: "422"}
 _WALLET = "connecting a wallet cannot be undone"
 # What a status shows: the option, the question, and the value for each status.
-_STATUSES: list[tuple[str, str, dict[int, str]]] = [
-    ("bounds", "bounds", dict.fromkeys(_DONE, "none") | {422: "checked"}),
-    ("delete_stopped", "delete_paused", {204: "204", 409: "409"}),
-    ("unknown_wallet", "unknown_wallet", {404: "404", 422: "422"}),
-    ("wallet_chain", "other_chain", _REFUSED),
-    ("unknown_agent_filter", "no_filter", {200: "empty", 404: "404"}),
-    ("empty_patch", "empty_patch", _DONE | {400: "400"}),
-    ("range_status", "limit_0", _REFUSED),
-    ("no_routes", "start", {404: "404", 405: "routes"}),
-    ("b_port", "market_here", {200: "same", 404: "another"}),
-    ("b_bearer", "tokens_keyless", {200: "not-required", 401: "required", 402: "not-required"}),
-    ("b_invalid", "bad_sort", _REFUSED | {402: "402-first"}),
-    ("paywall", "offer", {402: "closed", 200: "open"}),
-]
+_STATUSES: dict[str, tuple[str, dict[int, str]]] = {
+    "bounds": ("bounds", dict.fromkeys(_DONE, "none") | {422: "checked"}),
+    "delete_stopped": ("delete_paused", {204: "204", 409: "409"}),
+    "unknown_wallet": ("unknown_wallet", {404: "404", 422: "422"}),
+    "wallet_chain": ("other_chain", _REFUSED),
+    "unknown_agent_filter": ("no_filter", {200: "empty", 404: "404"}),
+    "empty_patch": ("empty_patch", _DONE | {400: "400"}),
+    "range_status": ("limit_0", _REFUSED),
+    "no_routes": ("start", {404: "404", 405: "routes"}),
+    "b_port": ("market_here", {200: "same", 404: "another"}),
+    "b_bearer": ("tokens_keyless", {200: "not-required", 401: "required", 402: "not-required"}),
+    "b_invalid": ("bad_sort", _REFUSED | {402: "402-first"}),
+    "paywall": ("offer", {402: "closed", 200: "open"}),
+}
 NEVER = {
     "wallet_message": _WALLET,
     "wallet_twice": _WALLET,
@@ -252,25 +252,22 @@ def offers(a: Answers) -> str:
     return "one" if len(a.offer()["accepts"]) == 1 else "several"
 
 
-def _never(why: str) -> See:
-    def see(_: Answers) -> str:
-        raise Unseen(why)
-
-    return see
-
-
-def _by_status(question: str, values: dict[int, str]) -> See:
-    return lambda a: values[a.status(question, *values)]
-
-
 _SEEN_BY: tuple[See, ...] = (
     write_status, risk_defaults, order, unknown_values, clock_skew, rate_headers, quotas, agent_quota_status,
     request_quota, unknown_field, time_bounds, enterprise_limit, read_only_account, heartbeat, resume, stream_filter,
     history_lag, b_rate, unknown_token, payment_window, payment_identifier, offers,
 )  # fmt: skip
 _SEES = {see.__name__: see for see in _SEEN_BY}
-_SEES |= {name: _never(why) for name, why in NEVER.items()}
-_SEES |= {name: _by_status(question, values) for name, question, values in _STATUSES}
+
+
+def _seen(name: str, a: Answers) -> str:
+    """The value of a gap option; Unseen says why there is none."""
+    if name in NEVER:
+        raise Unseen(NEVER[name])
+    if name in _STATUSES:
+        question, values = _STATUSES[name]
+        return values[a.status(question, *values)]
+    return _SEES[name](a)
 
 
 def rows(a: Answers) -> list[Row]:
@@ -285,7 +282,7 @@ def rows(a: Answers) -> list[Row]:
     for gap in _mock().describe():
         value, finding = None, "seen"
         try:
-            seen = _SEES[gap.name](a)
+            seen = _seen(gap.name, a)
             with suppress(ValueError):  # the mock has no such value
                 value = _mock().changed(**{gap.name: seen}).as_dict()[gap.name]
         except Unseen as why:
