@@ -79,7 +79,8 @@ class Session:
         from tradesdk_cli.config.credentials import refuse_http
         from tradesdk_cli.retries import OneMoreTry
 
-        refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
+        if http is None:  # that of the embedded mock sends nothing
+            refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
         client = TradeClient(
             api_key=key,
             base_url=base_url,
