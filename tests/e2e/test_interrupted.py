@@ -23,7 +23,16 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
-from tradesdk import Budget, Ledger, PaymentOutcomeUnknownError, RateClaim, SystemClock, Timeout, TradeClient
+from tradesdk import (
+    Budget,
+    Ledger,
+    PaymentOutcomeUnknownError,
+    RateClaim,
+    SystemClock,
+    Timeout,
+    TradeClient,
+    create_keystore,
+)
 from tradesdk._http.log_events import event
 from tradesdk._http.settings import Origin
 from tradesdk._sync.connection_pool import ConnectionPool
@@ -153,6 +162,27 @@ def test_a_real_signal_while_it_connects(
     monkeypatch.setattr("socket.create_connection", lambda *_, **__: alarm())
     with httpx.Client() as http, pytest.raises(Alarm):
         TradeClient(api_key=KEY, base_url="http://127.0.0.1:9", http_client=http if given else None).account.get()
+
+
+@each_of(
+    ("name", "call"),
+    [
+        ("ssl.create_default_context", lambda path: TradeClient(api_key=KEY, base_url="https://service.example")),
+        ("tradesdk._sync.retry_loop.RetryLoop.should_retry", lambda path: refused().account.get()),
+        ("os.link", lambda path: create_keystore(path / "keystore", "password", "0x" + "2e" * 32, work=2)),
+    ],
+)
+def test_a_real_signal_where_the_system_may_fail(
+    alarm: Callable[[], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, call: Callable[[Path], None]
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificates.pem"))
+    monkeypatch.setattr(name, lambda *_, **__: alarm())
+    with pytest.raises(Alarm):
+        call(tmp_path)
+
+
+def refused() -> TradeClient:
+    return TradeClient(api_key=KEY, base_url="http://127.0.0.1:9")
 
 
 @each_of("given", [False, True], ids=["", "given"])

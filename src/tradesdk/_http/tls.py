@@ -7,6 +7,7 @@ import os
 import re
 import ssl
 
+from .._system.interrupts import failures
 from ..errors import ConfigError
 
 _VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
@@ -36,7 +37,7 @@ def _context(file: str | None, folder: str | None, key_log: str | None) -> ssl.S
 
             bundle = certifi.where()
         return ssl.create_default_context(cafile=bundle)
-    except OSError as error:
+    except failures(OSError) as error:
         if key_log is not None and error.filename == key_log:
             raise _refused("SSLKEYLOGFILE", key_log, error.strerror) from None
         if file is None:
@@ -51,14 +52,14 @@ def _check_folder(folders: str) -> None:
     for folder in folders.split(os.pathsep):
         try:
             names = sorted(filter(_HASHED.fullmatch, os.listdir(folder)))
-        except OSError as error:
+        except failures(OSError) as error:
             reason = error.strerror or reason
             continue
         for name in names:
             try:
                 ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(os.path.join(folder, name))
                 return
-            except OSError:
+            except failures(OSError):
                 continue
     raise _refused("SSL_CERT_DIR", folders, reason)
 

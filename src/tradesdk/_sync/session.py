@@ -169,7 +169,7 @@ class Session:
 
                 retries = RetryLoop(self, request, give_up, began=began)
                 again = retries.should_retry(error)
-            except OSError:  # of an import: there are too many open files
+            except failures(OSError):  # of an import: there are too many open files
                 if request.operation not in (Operation.READ, Operation.QUERY) and failure_of(error).outcome_unknown:
                     error.outcome = "unknown"
                 raise error from error.__cause__

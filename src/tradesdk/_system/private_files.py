@@ -11,7 +11,7 @@ import re
 import stat
 import sys
 
-from .interrupts import suppress
+from .interrupts import failures, suppress
 
 _FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES}
@@ -131,7 +131,7 @@ def create_whole(path: str, data: bytes) -> None:
             os.link(temp, path)  # unlike a rename it refuses to replace
         except FileExistsError:
             raise
-        except OSError:  # a file system without links: take the name first
+        except failures(OSError):  # a file system without links: take the name first
             os.close(create(path))
             try:
                 os.replace(temp, path)

@@ -159,7 +159,7 @@ def _read(file: Path, shown: str) -> dict[str, Any]:
             content = stream.read(_MOST_BYTES + 1)
     except FileNotFoundError:
         raise ConfigError(f"no such keystore: {shown}", code="invalid_keystore") from None
-    except OSError as error:
+    except failures(OSError) as error:
         message = f"the keystore {shown} cannot be read: {error.strerror}"
         raise ConfigError(message, code="invalid_keystore", hint=of_file(error)) from None
     document, wrong, code = _parsed(content)
@@ -268,6 +268,6 @@ def _write(file: Path, shown: str, text: bytes) -> None:
         private_files.create_whole(path, text)
     except FileExistsError:
         raise _exists(shown) from None
-    except OSError as error:
+    except failures(OSError) as error:
         message = f"the keystore {shown} cannot be written: {error.strerror}"
         raise ConfigError(message, code="invalid_keystore", hint=of_file(error)) from None
