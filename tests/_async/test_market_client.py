@@ -235,7 +235,7 @@ def test_a_setting_of_the_wrong_kind(wrong: dict[str, Any]) -> None:
         market_of(Seller(), **wrong)
 
 
-@each_of("name", ["send_api_key", "check_tokens", "throttle", "allow_insecure"])
+@each_of("name", ["send_api_key", "check_tokens", "collect", "throttle", "allow_insecure"])
 def test_a_switch_is_true_or_false(name: str) -> None:
     wrong: list[Any] = ["no", "", 0, 1, None, []]
     for value in wrong:

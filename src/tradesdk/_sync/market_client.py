@@ -142,7 +142,7 @@ class MarketClient(BaseClient):
     ) -> None:
         settings.instance("budget", budget, Budget, 'a Budget, such as Budget(per_day="5.00")')
         settings.instance("ledger", ledger, Ledger, "a Ledger")
-        flags(wrong_setting, send_api_key=send_api_key, check_tokens=check_tokens)
+        flags(wrong_setting, send_api_key=send_api_key, check_tokens=check_tokens, collect=collect)
         if api_key is not None and not send_api_key:
             raise ConfigError(
                 "api_key= has no effect without send_api_key=True: market data is paid for, without a key"
