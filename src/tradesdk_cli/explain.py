@@ -355,11 +355,12 @@ def _unknown(payment: Payment, *, over: bool = False) -> str:
     mark = f"look at the wallet, then {TRADE} pay reconcile --mark paid|unpaid {payment.id}"
     if payment.stage.value == "taken":
         return mark
+    until = "" if payment.purchase is not None else "; 10 minutes after its first signing it pays anew"
     if over or payment.stage.value != "sent":
-        return f"run the command again: it signs the same nonce again, which is taken only once; or {mark}"
+        return f"run the purchase again: it signs the same nonce again, which is taken only once{until}; or {mark}"
     return (
         f"run the command again, or until {payment.expires_at:%H:%M:%S} UTC {TRADE} pay resume {payment.id}: both "
-        "resend the same payment; after that the same command signs its nonce again, which is taken only once"
+        f"resend the same payment; after that the same command signs its nonce again, which is taken only once{until}"
     )
 
 

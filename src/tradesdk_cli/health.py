@@ -276,7 +276,8 @@ def ledger(run: Session) -> list[Finding]:
     }
     money = left_over(spending) or ("a budget for one purchase only" if spending.budget.is_set else "no budget is set")
     if doubtful or spending.held:
-        said = f"consistent; {counted(len(doubtful), 'payments')} in doubt, {dollars(spending.held_usd)} held; {money}"
+        doubt = f"{counted(len(doubtful), 'payments')} in doubt, " if doubtful else ""
+        said = f"consistent; {doubt}{dollars(spending.held_usd)} held; {money}"
         hint: str | None = f"{run.settings.program} pay reconcile"
         if not run.settings.mock and run.settings.rpc_url is None:
             said += "; no witness is set that says what was paid (TRADE_RPC_URL)"

@@ -250,6 +250,9 @@ def test_the_wallet(bare: Terminal) -> None:
 @pytest.mark.long
 def test_a_ledger(bare: Terminal, shop: MockServer) -> None:
     bare.env |= {"TRADE_MARKET_BASE_URL": shop.url, "TRADE_WALLET_KEY": KEY}
+    shop.add_fault("status", paid="only", status=404, count=1)
+    bare("market", "prices", "BRETT", "--max-price", "0.10")
+    assert "consistent; $0.03 held; " in found(bare("doctor"), "ledger")["said"], "refused, and not in doubt"
     shop.add_fault("status", paid="only", count=1)
     assert bare("market", "prices", "ETH", "--max-price", "0.10").code == 14
     bare("pay", "budget", "set", "--per-day", "5")
@@ -259,7 +262,7 @@ def test_a_ledger(bare: Terminal, shop: MockServer) -> None:
     assert ledger["next"] == "trade pay reconcile"
     assert len(ledger["facts"]["in_doubt"]) == 1
     assert ledger["facts"]["budget_usd"]["per_day"] == "5.00"
-    assert "1 payment in doubt, $0.03 held; $4.97 left today; no witness is set" in ledger["said"]
+    assert "1 payment in doubt, $0.06 held; $4.94 left today; no witness is set" in ledger["said"]
     seen = found(bare("doctor", env={"TRADE_RPC_URL": f"{shop.url}/rpc"}), "ledger")
     assert (seen["status"], "witness" in seen["said"]) == ("warning", False)
     elsewhere = found(bare("doctor", env={"TRADE_MARKET_BASE_URL": ""}), "ledger")

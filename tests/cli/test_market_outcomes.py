@@ -236,8 +236,8 @@ def test_when_its_time_is_up(trade: Terminal) -> None:
     assert about_money(run) == (14, "time_is_up", "unknown", "sent")
     assert "has expired or is about to" in run.problem["message"]
     assert run.problem["hint"] == (
-        "run the command again: it signs the same nonce again, which is taken only once; or look at the wallet, then "
-        f"trade pay reconcile --mark paid|unpaid {name}"
+        "run the purchase again: it signs the same nonce again, which is taken only once; 10 minutes after its first "
+        f"signing it pays anew; or look at the wallet, then trade pay reconcile --mark paid|unpaid {name}"
     )
     trade("mock", "clock", "--advance", "60")
     assert trade("pay", "reconcile", "--mark", "unpaid", name).json["status"] == "not paid"

@@ -552,6 +552,16 @@ def test_it_asks_before_it_writes_or_pays(trade: Terminal, more: tuple[str, ...]
     assert trade("doctor", "--service", *more).problem["hint"] == "add --yes"
 
 
+@each_of(("name", "reason"), [("nowhere/gaps.json", "No such file or directory"), (".", "Is a directory")])
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_asked(
+    trade: Terminal, tmp_path: Path, name: str, reason: str
+) -> None:
+    trade.env |= {"TRADE_BASE_URL": "http://127.0.0.1:1", "TRADE_API_KEY": "mock_full_me", "TRADE_WALLET_KEY": KEY}
+    problem = trade("doctor", "--service", "--pay", "0.05", "--gaps", str(tmp_path / name)).problem
+    assert (problem["code"], problem["message"]) == ("system", f"{tmp_path / name} cannot be written: {reason}")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_paying_takes_a_wallet(trade: Terminal) -> None:
     trade.env |= {"TRADE_BASE_URL": "http://127.0.0.1:1", "TRADE_API_KEY": "mock_full_me"}
     assert trade("doctor", "--service", "--pay", "0.05").code == 3

@@ -237,6 +237,7 @@ class OddSigner:
         (lambda: trade(api_key=""), "invalid_api_key"),
         (lambda: trade(api_key="é"), "invalid_api_key"),
         (lambda: trade(api_key="k" * 513), "invalid_api_key"),
+        (lambda: trade(api_key="0x" + "ab" * 32), "invalid_api_key"),
         (lambda: trade(deadline=0), "invalid_setting"),
         (lambda: Timeout(connect=0), "invalid_setting"),
         (lambda: RetryPolicy(max_retries=6), "invalid_setting"),

@@ -6,10 +6,12 @@ import copy
 import pickle
 import re
 import traceback
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from tradesdk import ConfigError, MarketClient, PaymentError, PaymentRefusedError
+from tradesdk import ConfigError, MarketClient, Payment, PaymentError, PaymentRefusedError
 from tradesdk._sync.payment_history import Payments
 from tradesdk.payments.ledger.rules import recipient_refusal
 from tradesdk.payments.messages import already_known, blocking_error, in_doubt, not_expired, undelivered
@@ -78,6 +80,13 @@ def test_when_time_is_up_the_same_call_goes_on() -> None:
     assert error.code == "time_is_up"
     assert "has expired or is about to" in error.message
     assert error.hint.startswith("make the same call again: it signs the same nonce again")
+
+
+@each_of("said", [blocking_error, lambda open_: in_doubt(open_, "the connection was lost")], ids=["resume", "call"])
+def test_until_when_the_same_call_is_the_same_purchase(said: Callable[[Payment], PaymentError]) -> None:
+    """Without a name, a call that is made again later pays once more: nobody is sent there."""
+    assert "; 10 minutes after its first signing (continue_for=) it pays anew; or" in said(payment(**UNKNOWN)).hint
+    assert "pays anew" not in said(replace(payment(**UNKNOWN), purchase="2026-11-22/prices")).hint
 
 
 def test_plain_http_is_told_apart_from_the_account() -> None:

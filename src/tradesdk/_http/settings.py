@@ -31,6 +31,7 @@ USER_AGENT = f"tradesdk/{__version__} python/{sys.version_info[0]}.{sys.version_
 _PORTS = {"http": 80, "https": 443}
 _A_DAY = 86400.0  # in place of "no limit": sockets take no timeout of more than 24 days
 _LONGEST_KEY = 512
+_WALLET_KEY = re.compile(r"0x[0-9a-fA-F]{64}")
 _IN_PATH = "/%:@!$&'()*+,;=~"
 _BRACKETS = re.compile(r"[^\[\]]*|\[[^\[\]]*\](:\d*)?")  # around a whole address, or none: urlsplit takes any
 _USER = re.compile(r"^((?:\w+:)?//)?.*@", re.DOTALL)
@@ -187,6 +188,8 @@ def check_api_key(key: object) -> str:
         raise _bad_key(
             f"the API key has {len(key)} characters; at most {_LONGEST_KEY} are allowed. Copy the key only",
         )
+    if _WALLET_KEY.fullmatch(key):
+        raise _bad_key("the API key has the form of a wallet's private key (0x and 64 digits), which is never sent")
     if key[0] in "'\"" or key[-1] in "'\"":
         raise _bad_key("the API key begins or ends with a quote: copy the key only")
     if not key.isascii() or not key.isprintable() or " " in key:

@@ -68,12 +68,17 @@ def in_doubt(payment: Payment, reason: str, response: RawResponse | None = None)
         f"{shown_usd(payment.most)} may have been paid ({reason}); nonce {payment.nonce}",
         code="outcome_unknown",
         hint="make the same call again: it resends the same payment, and after "
-        f"{payment.expires_at:%H:%M:%S} UTC it signs the same nonce again, which is taken only once; or "
-        f"client.payments.resume({payment.id!r})",
+        f"{payment.expires_at:%H:%M:%S} UTC it signs the same nonce again, which is taken only once; "
+        f"{_until(payment)}or client.payments.resume({payment.id!r})",
         reason=reason,
         payment=payment,
         response=response,
     )
+
+
+def _until(payment: Payment) -> str:
+    """When the same call pays once more; with a name it never does."""
+    return "" if payment.purchase is not None else "10 minutes after its first signing (continue_for=) it pays anew; "
 
 
 def _how_to_mark(payment: Payment) -> str:
@@ -211,8 +216,8 @@ def blocking_error(payment: Payment) -> PaymentError:
             f"payment {payment.id} has expired or is about to, so it cannot be resent; {shown_usd(payment.most)} may "
             f"have been paid; nonce {payment.nonce}",
             code="time_is_up",
-            hint="make the same call again: it signs the same nonce again, which is taken only once; or "
-            + _how_to_mark(payment),
+            hint="make the same call again: it signs the same nonce again, which is taken only once; "
+            f"{_until(payment)}or {_how_to_mark(payment)}",
             reason=payment.reason,
             payment=payment,
         )

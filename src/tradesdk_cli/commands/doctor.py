@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import shlex
@@ -12,12 +14,12 @@ import typer
 
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import Yes
-from tradesdk_cli.errors import SERVER, ConfigProblem, Unwritable, UsageProblem
-from tradesdk_cli.files import atomic_write
+from tradesdk_cli.errors import SERVER, ConfigProblem, UsageProblem
+from tradesdk_cli.files import Half, atomic_write
 from tradesdk_cli.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from tradesdk_cli.config.settings import Settings
@@ -107,6 +109,11 @@ def _probe(
         expected = usual() if compare is None else of_file(compare)
     except ValueError as error:
         raise UsageProblem(f"--compare: {error}", "make one: trade doctor --service --gaps FILE") from None
+    if file is not None:
+        with _written(file):  # said before half a minute and a purchase, not after
+            if file.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            Half(file).drop()
     with session(ctx) as run:
         wallet = None
         if pay is not None:
@@ -142,13 +149,21 @@ def _probe(
             run.out.note(f"an agent could not be deleted: {run.settings.program} agents delete {ident}")
         chosen = options(found)
         if file is not None:
-            try:
+            with _written(file):
                 atomic_write(file, json.dumps(chosen, indent=2) + "\n")
-            except OSError as error:
-                raise Unwritable(f"{file} cannot be written: {error.strerror}", "--gaps takes another FILE") from None
         words = [f"--gap {shlex.quote(f'{name}={value}')}" for name, value in chosen.items()]
         run.out.note(f"a mock like this service: trade mock serve {' '.join(words)}".rstrip())
     return SERVER if broken or (compare is not None and otherwise) else 0
+
+
+@contextlib.contextmanager
+def _written(file: Path) -> Iterator[None]:
+    from tradesdk_cli.output.outfile import FileUnwritable
+
+    try:
+        yield
+    except OSError as error:
+        raise FileUnwritable(f"{file} cannot be written: {error.strerror}", "--gaps takes another FILE") from None
 
 
 def _ask_first(run: Session, *, write: bool, pay: str | None, payer: str | None, yes: bool) -> None:
