@@ -19,7 +19,7 @@ _LIBRARIES = frozenset({"httpcore", "httpcore2", "httpx", "httpx2"})
 
 def transport_error(error: BaseException, handled: BaseException | None = None) -> bool:
     """Whether an HTTP library, or a layer below it, raised it for a request, and no signal handler did in between."""
-    if raised_by_handler(_first(error, handled)):
+    if raised_by_handler(list(_causes(error, handled))[-1]):
         return False
     return isinstance(error, OSError | UnicodeError | UnsendableError) or next(_names(error), None) is not None
 
@@ -130,10 +130,6 @@ def _unconnected(causes: Sequence[BaseException], reason: str, of_proxy: str) ->
             case _:
                 pass
     return True, f"could not connect: {reason}", None
-
-
-def _first(error: BaseException, handled: BaseException | None) -> BaseException:
-    return list(_causes(error, handled))[-1]
 
 
 def _causes(
