@@ -1,12 +1,11 @@
 """All courses of a small world: calls that buy, their ledgers, a hostile service, the chain, a person and a clock.
 
-Every decision is a function of the SDK: `PaymentStateMachine`, `ledger.changes`, `ledger.rules`. What is written here
+Every decision is a function of the SDK: `judge`, `ledger.changes`, `ledger.rules`. What is written here
 is the order of the steps, and who may take one when. Times are Unix seconds, amounts are micro-dollars.
 """
 
 from __future__ import annotations
 
-import copy
 import functools
 import gc
 import itertools
@@ -31,7 +30,6 @@ from tradesdk import (
 )
 from tradesdk.payments.ledger import rules
 from tradesdk.payments.ledger.changes import (
-    Claim,
     Collect,
     LedgerChange,
     LedgerRow,
@@ -56,8 +54,9 @@ from tradesdk.payments.state_machine import (
     UNDELIVERED,
     UNSETTLED,
     Meaning,
-    PaymentStateMachine,
     Report,
+    Tries,
+    judge,
 )
 
 from .unit._ledger import ADDRESS, NOW, draft
@@ -255,15 +254,8 @@ def update(book: Book, payment_id: str, change: LedgerChange) -> Result:
     except PaymentError:
         return book, None
     changed = row_with(entry(after.payment), after.owner, after.until)
-    return tuple(changed if one is row else one for one in book), changed.payment
-
-
-def claim(book: Book, payment_id: str, owner: str, now: float) -> tuple[Book, bool]:
-    book, _ = update(book, payment_id, Claim(owner=owner, until=now + LONGEST_CLAIM, now=now))
-    row = row_of(book, payment_id)
-    if row.owner != owner:
-        return book, False
-    return _put(book, row, payment=row_with(row.payment).payment), True
+    was_faster = isinstance(change, Resubmit | Collect) and not after.mine
+    return tuple(changed if one is row else one for one in book), None if was_faster else changed.payment
 
 
 def record(
@@ -326,7 +318,7 @@ class Caller(NamedTuple):
     step: str = "idle"
     payment: str = ""
     header: str = ""
-    machine: PaymentStateMachine | None = None
+    machine: Machine | None = None
     signatures: int = 0
     before: Entry | None = None
     last: Report | None = None
@@ -377,16 +369,17 @@ def begin(case: Case) -> World:
     )
 
 
-# The machine of a call: never changed, copied before it goes on. Equal ones are one.
-
-_MACHINES: dict[tuple[object, ...], PaymentStateMachine] = {}
+# What a call knows of the signature that it hands over.
 
 
-def _same(machine: PaymentStateMachine, payment: Payment) -> PaymentStateMachine:
-    told = {name: value for name, value in vars(machine).items() if name not in ("_payment", "_no_reason")}
-    failed = payment.settle_failed not in (0, payment.signatures)
-    read = (payment.valid_before, payment.signatures, failed, payment.purchase)
-    return _MACHINES.setdefault((*read, *told.values()), machine)
+class Machine(NamedTuple):
+    """`payment`: of the signature, with what `judge` reads only, so that equal ones are one."""
+
+    payment: Entry
+    tries: Tries
+
+    def can_submit(self, now: int) -> bool:
+        return now + MARGIN < self.payment.valid_before
 
 
 def _no_jitter() -> float:
@@ -394,8 +387,15 @@ def _no_jitter() -> float:
 
 
 @functools.cache
-def machine_of(payment: Entry, before: Entry, expired: bool = False) -> PaymentStateMachine:
-    return _same(PaymentStateMachine(POLICY, payment, before, expired=expired, random=_no_jitter), payment)
+def machine_of(payment: Entry, before: Entry, expired: bool = False) -> Machine:
+    read = ("valid_before", "signatures", "settle_failed", "purchase")
+    return Machine(_judged(*(getattr(payment, name) for name in read)), Tries.after(before, expired=expired))
+
+
+@functools.cache
+def _judged(valid_before: int, signatures: int, settle_failed: int, purchase: str | None) -> Entry:
+    terms = {"valid_before": valid_before, "counts_until": valid_before, "signatures": signatures}
+    return entry(draft("judged", id="judged", nonce="", settle_failed=settle_failed, purchase=purchase, **terms))
 
 
 def _report(meaning: Meaning, receipt: Receipt | None) -> Report:
@@ -425,25 +425,32 @@ SENT_ONES = tuple(name for name, answer in ANSWERS.items() if answer.sent)
 
 @functools.cache
 def outcomes(
-    machine: PaymentStateMachine, now: int, answers: tuple[str, ...], receipts: bool
-) -> list[tuple[str, PaymentStateMachine | None, Report, bool]]:
+    machine: Machine, now: int, answers: tuple[str, ...], receipts: bool
+) -> list[tuple[str, Machine | None, Report, bool]]:
     """What follows each answer: the machine if the same bytes are resent, what is written down, and whether it signs.
 
     Answers that lead to the same are one.
     """
-    found: dict[tuple[PaymentStateMachine | None, Report, bool], str] = {}
+    found: dict[tuple[Machine | None, Report, bool], str] = {}
     for name, time_left in itertools.product(answers, (1000.0, 0.0)):
-        answer = ANSWERS[name]
-        went_on = copy.copy(machine)
-        step = went_on.next(answer, at=now, now=now, time_left=time_left)
-        report = replace(step.report, failure=Failure(FailureCause.LOST))
+        report, tries, wait, signs = judge(
+            ANSWERS[name],
+            machine.payment,
+            machine.tries,
+            POLICY,
+            at=now,
+            now=now,
+            time_left=time_left,
+            random=_no_jitter,
+        )
+        report, tries = replace(report, failure=Failure(FailureCause.LOST)), tries._replace(bare=0)
         if not receipts:
-            went_on._receipt, report = None, replace(report, receipt=None)
-        again = None if step.wait is None else _same(went_on, machine._payment)
+            report, tries = replace(report, receipt=None), tries._replace(receipt=None)
+        again = None if wait is None else Machine(machine.payment, tries)
         if report.meaning is DELIVERED:
             found.setdefault((None, replace(report, reply=REPLY), False), name)
             report, name = replace(report, meaning=UNDELIVERED), f"{name}, not usable"
-        found.setdefault((again, report, step.signs), name)
+        found.setdefault((again, report, signs), name)
     return [(name, *after) for after, name in found.items()]
 
 
@@ -640,15 +647,14 @@ class _Call:
         if step is NextStep.COLLECT and found.purchase is not None:
             yield self.to("returns the kept answer", IDLE)
             return
-        book, is_mine = claim(self.book, found.id, self.owner, self.now)
-        if not is_mine:
+        if not row_of(self.book, found.id).whole.is_free_for(self.owner, self.now):
             return
         if step is NextStep.COLLECT:
-            yield self.to(f"claims the answer of {found.id}", Caller("collects", found.id), book)
+            yield self.to(f"finds the answer of {found.id}", Caller("collects", found.id))
             return
         machine = machine_of(found, found, step is NextStep.ASK)
         at_hand = Caller("resends", found.id, str(found.header), machine, found.signatures)
-        yield self.to(f"claims {found.id}, to {step} it", at_hand, book)
+        yield self.to(f"finds {found.id}, to {step} it", at_hand)
 
     def signs(self, call: str, earlier: Entry | None) -> Iterator[Move]:
         """It signs in memory: the budget does not refuse that plainly."""
@@ -699,15 +705,16 @@ class _Call:
         yield from self.signs(payment.fingerprint, self.caller.before)
 
     def resends(self) -> Iterator[Move]:
-        """It has claimed a payment, and writes down one more submission."""
+        """It has found a payment, and writes down one more submission."""
         yield self.releases("is canceled")
         yield self.one_more()
 
     def one_more(self) -> Move:
-        change = Resubmit(signatures=self.caller.signatures, owner=self.owner, now=self.now)
+        until = self.now + LONGEST_CLAIM
+        change = Resubmit(signatures=self.caller.signatures, owner=self.owner, until=until, now=self.now)
         book, current = update(self.book, self.caller.payment, change)
         if current is None:
-            return self.releases("finds that it was closed")
+            return self.releases("finds that it was closed, or that another call works on it")
         return self.to("writes down one more submission", self.caller._replace(step="sends", last=None), book)
 
     def pauses(self) -> Iterator[Move]:
@@ -723,13 +730,13 @@ class _Call:
             yield self.to("tries again", self.caller._replace(step="sends", last=None))
 
     @property
-    def machine(self) -> PaymentStateMachine:
+    def machine(self) -> Machine:
         assert self.caller.machine is not None
         return self.caller.machine
 
     @property
     def not_sent(self) -> Report:
-        return self.machine.unsent("")
+        return self.machine.tries.unsent("")
 
     @property
     def in_doubt(self) -> Report:
@@ -771,19 +778,27 @@ class _Call:
                 yield self.to(f"is told: {told}, and waits", waits)
 
     def delivered(self, told: str, report: Report) -> Move:
-        return self.to(f"is told: {told}: writes it down", Caller("takes", self.caller.payment), self.recorded(report))
-
-    def takes(self) -> Iterator[Move]:
-        """It has the answer, and notes that."""
-        book, _ = update(self.book, self.caller.payment, Collect(owner=self.owner))
-        yield self.to("collects the answer", self.caller._replace(step="returns"), book)
+        """It writes the answer down, and that its caller has it."""
+        at = self.caller
+        change = Record(
+            report=report,
+            signatures=at.signatures,
+            before=None if at.before is None else plain(at.before),
+            ends=Collect(owner=self.owner),
+            owner=self.owner,
+            now=self.now,
+        )
+        book, _ = update(self.book, at.payment, change)
+        return self.to(f"is told: {told}: writes it down, and collects it", Caller("returns", at.payment), book)
 
     def collects(self) -> Iterator[Move]:
-        """It has claimed an answer that waits. Another call may have collected it since."""
+        """It has found an answer that waits. Another call may have collected it since."""
         yield self.releases("is canceled")
-        row = row_of(self.book, self.caller.payment)
-        _, found = find(self.book, row.payment.fingerprint, self.now)
-        yield from self.takes() if found is row.payment and found.waits else [self.releases("finds no answer")]
+        book, collected = update(self.book, self.caller.payment, Collect(owner=self.owner))
+        if collected is None:
+            yield self.to("finds that another call has the answer", IDLE)
+        else:
+            yield self.to("collects the answer", self.caller._replace(step="returns"), book)
 
     def returns(self) -> Iterator[Move]:
         book, _ = update(self.book, self.caller.payment, Reopen(owner=self.owner, reply=REPLY))

@@ -63,10 +63,12 @@ MOCK_FILES = (
 )
 DECIDING = (
     "batches",
+    "effects",
     "guards",
     "ledger/rules",
     "messages",
     "protocol",
+    "purchase",
     "results",
     "state_machine",
 )

@@ -256,7 +256,7 @@ def _token(place: int, given: object, limits: bool) -> TokenQuery:
         raise InvalidArgumentError(f"{at} must not be empty")
     if len(identifier) > 256:
         raise InvalidArgumentError(f"{at} is {len(identifier)} characters long; a token's name has at most 256")
-    if len(identifier) < 80 and without_keys(identifier) == "****":  # do not send a key or store it in the ledger
+    if 48 <= len(identifier) < 80 and without_keys(identifier) == "****":  # do not send a key or store it in the ledger
         raise InvalidArgumentError(f"{at} is too long for a symbol or an address, and may be a private key")
     if "," in identifier:
         raise InvalidArgumentError(f"{at} has a comma: pass several tokens as a list, not {printable(identifier, 60)}")

@@ -30,7 +30,7 @@ except ModuleNotFoundError:
 
 from ._async.connection_pool import AsyncConnectionPool
 from ._async.measured import measured as async_measured
-from ._async.payment_flow import AsyncPaymentFlow
+from ._async.purchase_driver import AsyncPurchaseDriver
 from ._async.session import AsyncSession
 from ._async.signal_stream import AsyncSignalStream
 from ._http import log_events
@@ -38,7 +38,7 @@ from ._http.wire_logging import is_secret
 from ._market import price
 from ._sync.connection_pool import ConnectionPool
 from ._sync.measured import MeasuredCall, measured
-from ._sync.payment_flow import PaymentFlow
+from ._sync.purchase_driver import PurchaseDriver
 from ._sync.session import Session
 from ._sync.signal_stream import SignalStream
 from ._system.interrupts import failures, suppress
@@ -47,8 +47,7 @@ from ._values.money import MICRO
 from ._values.payment import Payment
 from ._version import __version__
 from .errors import APIStatusError, TradeError
-from .payments.authorizer import PaymentAuthorizer
-from .payments.results import MarketResult
+from .payments.buyer import Buyer
 
 __all__ = ["instrument", "uninstrument", "Instrumentor"]
 
@@ -165,10 +164,10 @@ class _Instruments:
         for session in (Session, AsyncSession):
             self._wrap(session, "call", self._call)
             self._wrap(session, "exchange", self._exchange)
-        for flow in (PaymentFlow, AsyncPaymentFlow):
-            self._wrap(flow, "buy", self._buy)
-            self._wrap(flow, "resume", self._buy)
-        self._wrap(PaymentAuthorizer, "_signed", self._sign)
+        for driver in (PurchaseDriver, AsyncPurchaseDriver):
+            self._wrap(driver, "buy", self._buy)
+            self._wrap(driver, "resume", self._buy)
+        self._wrap(Buyer, "signature", self._sign)
         for stream in (SignalStream, AsyncSignalStream):
             self._wrap(stream, "_connect", self._connect)
             self._wrap(stream, "_advance", self._advance)
@@ -270,26 +269,21 @@ class _Instruments:
     # purchases
 
     @contextmanager
-    def _buy(self, flow: Any, bought: Any, finish: Callable[[Any], Any], **_: Any) -> Iterator[MeasuredCall]:
-        is_new, results = not isinstance(bought, Payment), list[MarketResult[Any]]()
+    def _buy(self, driver: Any, bought: Any, **_: Any) -> Iterator[MeasuredCall]:
+        is_new, around = not isinstance(bought, Payment), MeasuredCall((bought,))
         path = bought.request.path if is_new else urlsplit(bought.url).path
         amount = price(path, bought.tokens or 0) if is_new else bought.amount
         if not amount:
-            yield MeasuredCall((bought, finish))
+            yield around
             return
-
-        def finished(result: MarketResult[Any]) -> Any:
-            results.append(result)
-            return finish(result)
-
-        self.buyers.add(flow.authorizer)
+        self.buyers.add(driver.buyer)
         outcome, payment = "canceled", None
         with self._span(f"{'purchase' if is_new else 'resume'} {path}", {"url.path": path}) as work:
             work.span.add_event("quote", {"tradesdk.payment.amount_usd": amount / MICRO})
             try:
-                yield MeasuredCall((bought, finished))
-                payment = results[-1].payment
-                outcome = "free" if payment is None else "again" if results[-1].again else "delivered"
+                yield around
+                payment = around.result.payment
+                outcome = "free" if payment is None else "again" if around.result.again else "delivered"
             except TradeError as error:
                 outcome, payment = error.code, getattr(error, "payment", None)
                 raise
@@ -299,8 +293,8 @@ class _Instruments:
                 self.purchases.add(1, {"url.path": path, "outcome": outcome})
 
     @contextmanager
-    def _sign(self, authorizer: Any, offer: Any, requirement: Any, payment: Payment) -> Iterator[MeasuredCall]:
-        yield MeasuredCall((offer, requirement, payment))
+    def _sign(self, buyer: Any, payment: Payment) -> Iterator[MeasuredCall]:
+        yield MeasuredCall((payment,))
         work = _work.get()
         if work is not None:
             work.span.add_event("sign", _about(payment))
@@ -384,12 +378,12 @@ def _money(name: str, meters: MeterProvider | None) -> Callable[[CallbackOptions
 
     def observe(_: CallbackOptions) -> Iterable[Observation]:
         now = _on
-        for authorizer in [*now.buyers] if now is not None and now.meters is meters else ():
+        for buyer in [*now.buyers] if now is not None and now.meters is meters else ():
             with suppress(Exception):  # its ledger is closed or away
-                spending = authorizer.store.spending(authorizer.budget, now=authorizer.clock.now())
+                spending = buyer.ledger.spending(buyer.budget, now=buyer.clock.now())
                 amount = getattr(spending, name)
                 if amount is not None:
-                    yield Observation(amount / MICRO, {"tradesdk.ledger": repr(authorizer.store)})
+                    yield Observation(amount / MICRO, {"tradesdk.ledger": repr(buyer.ledger)})
 
     return observe
 

@@ -315,7 +315,7 @@ async def test_a_symbol_that_nobody_knows_is_refused_before_anything_is_signed(m
 async def test_a_check_that_another_call_holds_up_is_left_out_at_the_deadline(mock: MockService) -> None:
     """As when the list cannot be read."""
     client = checking(mock, deadline=0.05)
-    check = client._paying.check
+    check = client._paying.tokens
     assert check is not None
     turn = check._locks.of("")
     assert await turn.acquire(0)

@@ -419,7 +419,7 @@ async def never_sent(client: AsyncMarketClient, mock: MockService, **purchase: s
 
     with pytest.MonkeyPatch.context() as patch:
         networked(patch, httpx.MockTransport(handle))
-        other = buyer_of(mock, ledger=client._paying.authorizer.store, http_client=None)
+        other = buyer_of(mock, ledger=client._paying.buyer.ledger, http_client=None)
         with pytest.raises(APIConnectionError) as caught:
             await other.with_options(max_retries=0).token_prices(TWO, **purchase)
     assert caught.value.payment is not None

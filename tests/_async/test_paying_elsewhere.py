@@ -47,16 +47,18 @@ class Both:
 
 async def test_it_waits_for_its_turn_and_no_longer_than_its_deadline() -> None:
     both = Both()
-    codes = []
+    codes, waited = [], list[float]()
 
     async def meanwhile() -> None:
         with pytest.raises(PaymentRefusedError) as caught:
             await both.other.token_prices(["ETH"])
         codes.append(caught.value.code)
+        waited.extend(both.clock.waits)
 
     both.meanwhile = meanwhile
     result = await both.one.token_prices(["ETH"])
     assert codes == ["in_progress"]
+    assert 10 < sum(waited) <= 20
     assert result.payment is not None
     assert (how(result.payment), result.payment.submissions) == ("answered", 1)
     assert [len(signer.digests) for signer in both.signers] == [1, 0]
@@ -77,6 +79,7 @@ async def test_resuming_waits_for_nobody() -> None:
     both.meanwhile = meanwhile
     await both.one.token_prices(["ETH"])
     assert codes == ["in_progress"]
+    assert both.clock.waits == []
     assert both.service.requests == 2
 
 

@@ -90,9 +90,8 @@ class Run:
         payments = await self.client.payments.list(limit=1000)
         spent = (await self.client.payments.spending()).total
         assert self.service.total <= spent <= self.schedule.budget
-        # Each signature belongs to one payment. The same bytes are signed twice only when the first never left.
-        signatures = sum(payment.signatures for payment in payments)
-        assert len(self.signer.digests) == signatures
+        # Each signature belongs to one payment, or was dropped: what the offer's date told made it needless.
+        assert len(self.signer.digests) >= sum(payment.signatures for payment in payments)
         for payment in payments:
             taken = self.service.taken.get(payment.nonce)
             if payment.stage is PaymentStage.ANSWERED:

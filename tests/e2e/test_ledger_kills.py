@@ -30,7 +30,7 @@ def run(file, fatal, tell):
     tell(b"1")
     payment = submitted(ledger, draft(fingerprint="killed"), earlier=payment, **mine)
     tell(b"1")
-    resubmit(ledger, payment)
+    resubmit(ledger, payment, owner=mine["owner"])
     tell(b"1")
     told(ledger, payment, ReasonCode.DELIVERED, reply=b"prices")
     tell(b"1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tradesdk import (
@@ -15,8 +15,8 @@ from tradesdk import (
     SignedHeader,
 )
 from tradesdk.payments.ledger.changes import (
-    Claim,
     Collect,
+    LedgerChange,
     LedgerRow,
     Mark,
     Record,
@@ -108,7 +108,8 @@ def submitted(store: Ledger, payment: Payment | None = None, budget: Budget = PL
 
 def resubmit(store: Ledger, payment: Payment, **changes: Any) -> Payment:
     """Count one more submission."""
-    return store.update(payment.id, Resubmit(**{"signatures": payment.signatures, "now": NOW, **changes})).payment
+    given = {"signatures": payment.signatures, "until": NOW + 300, "now": NOW, **changes}
+    return store.update(payment.id, Resubmit(**given)).payment
 
 
 def told(
@@ -135,6 +136,17 @@ def told(
 def mark(store: Ledger, payment: Payment, *, paid: bool, **changes: Any) -> Payment:
     """Mark it."""
     return store.update(payment.id, Mark(paid=paid, **{"now": NOW, **changes})).payment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim(LedgerChange):
+    """A claim as such, as another call has it between its writes."""
+
+    until: float
+
+    def __call__(self, row: LedgerRow) -> LedgerRow:
+        is_free = row.is_free_for(self.owner, self.now)
+        return replace(row, owner=self.owner, until=self.until) if is_free else row
 
 
 def claim(store: Ledger, payment: Payment, owner: str, *, until: float = NOW + 1, now: float = NOW) -> bool:

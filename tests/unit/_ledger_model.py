@@ -15,7 +15,6 @@ from tradesdk import (
     Budget,
     Ledger,
     Payment,
-    PaymentError,
     PaymentProof,
     PaymentRefusedError,
     PaymentStage,
@@ -316,15 +315,16 @@ class Course:
 
     def resubmit(self) -> None:
         older = self.pick([0, 0, 0, 1])
-        owner = self.pick([None, *OWNERS])
+        owner = self.pick(OWNERS)
         payment = self.any_payment()
         signatures = payment.signatures - older
-        changes = {"signatures": signatures, "owner": owner, "now": self.now}
-        if not payment.is_open or older or not self.is_own(payment, owner):
-            with pytest.raises(PaymentError):
-                resubmit(self.store, payment, **changes)
+        until = self.now + self.pick([0.0, 60.0, 300.0])
+        changes = {"signatures": signatures, "owner": owner, "until": until, "now": self.now}
+        if not payment.is_open or older or self.is_claimed_by_another(payment, owner):
+            assert resubmit(self.store, payment, **changes) == payment
             return
         expected = self.put(payment, refused=False, submissions=payment.submissions + 1)
+        self.claims[payment.id] = (owner, until)
         assert resubmit(self.store, payment, **changes) == expected
 
     def record(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import Failure, FailureCause, PaymentStage, Receipt, RetryPolicy
+from tradesdk import Failure, FailureCause, Payment, PaymentStage, Receipt, RetryPolicy
 from tradesdk.payments.state_machine import (
     BARE,
     DELIVERED,
@@ -19,10 +19,11 @@ from tradesdk.payments.state_machine import (
     TAKEN_ELSEWHERE,
     UNDELIVERED,
     UNSETTLED,
+    Judgment,
     Meaning,
-    PaymentStateMachine,
     Report,
-    Step,
+    Tries,
+    judge,
 )
 
 from .._rows import each_of
@@ -52,6 +53,27 @@ def slow_down(headers: dict[str, str]) -> Report:
     return Report(OPEN, "429", Failure(FailureCause.STATUS, 429, headers))
 
 
+class Walk:
+    """The submissions of one payment in one call."""
+
+    def __init__(self, policy: RetryPolicy, payment: Payment, tries: Tries) -> None:
+        self._policy, self._payment, self.tries = policy, payment, tries
+
+    def next(self, report: Report, *, at: float, now: float, time_left: float) -> Judgment:
+        found = judge(
+            report,
+            self._payment,
+            self.tries,
+            self._policy,
+            at=at,
+            now=now,
+            time_left=time_left,
+            random=lambda: 0.0,
+        )
+        self.tries = found.tries
+        return found
+
+
 def flow(
     before: Meaning | None = None,
     *,
@@ -62,17 +84,17 @@ def flow(
     settle_failed: int = 0,
     purchase: str | None = None,
     expired: bool = False,
-) -> PaymentStateMachine:
+) -> Walk:
     """A payment that was sent with that result, and is resent or signed `again`; without a result: its first time."""
     fresh = draft(valid_before=int(NOW + valid), purchase=purchase, settle_failed=settle_failed)
     sent = replace(fresh, stage=PaymentStage.SENT, submissions=1, signatures=1)
     earlier = fresh if before is None else replace(sent, refused=before.refused, paid=paid)
     signed = replace(sent, submissions=2, signatures=2) if again else sent
-    return PaymentStateMachine(policy or RetryPolicy(), signed, earlier, expired=expired, random=lambda: 0.0)
+    return Walk(policy or RetryPolicy(), signed, Tries.after(earlier, expired=expired))
 
 
 def next_of(
-    walk: PaymentStateMachine, meaning: Meaning, *, at: float = NOW, time_left: float = 10_000
+    walk: Walk, meaning: Meaning, *, at: float = NOW, time_left: float = 10_000
 ) -> tuple[Meaning, float | None]:
     step = walk.next(answer(meaning), at=at, now=NOW, time_left=time_left)
     return step.report.meaning, step.wait
@@ -154,14 +176,14 @@ def test_at_most_five_repeats(meaning: Meaning) -> None:
     walk = flow()
     waits = [next_of(walk, meaning)[1] for _ in range(7)]
     assert waits == [2, 4, 8, 16, 32, None, None]
-    assert walk.resends == MAX_RESENDS
+    assert walk.tries.resends == MAX_RESENDS
 
 
 def test_at_most_two_repeats_after_a_bare_402() -> None:
     walk = flow()
     waits = [next_of(walk, BARE)[1] for _ in range(4)]
     assert waits == [2, 4, None, None]
-    assert walk.resends == MAX_RESENDS_NO_REASON
+    assert walk.tries.resends == MAX_RESENDS_NO_REASON
 
 
 def test_bare_ones_count_apart_from_the_others() -> None:
@@ -205,22 +227,22 @@ def test_a_first_answer_that_says_it_was_settled_before() -> None:
     """A receipt is believed; a used nonce that was never shown to anybody is not."""
     settled = Receipt(success=True, transaction="0x1", network="eip155:8453", raw={})
     report = replace(answer(UNDELIVERED), receipt=settled)
-    assert flow().next(report, at=NOW, now=NOW, time_left=1000) == Step(report)
+    assert flow().next(report, at=NOW, now=NOW, time_left=1000)[::2] == (report, None)
 
 
 def test_what_cannot_be_helped_is_not_tried_again() -> None:
     """A certificate that is refused, a host that is not known."""
     refused = Report(NOT_RECEIVED, "certificate", Failure(FailureCause.HOPELESS), sent=False)
-    assert flow().next(refused, at=NOW, now=NOW, time_left=1000) == Step(refused)
+    assert flow().next(refused, at=NOW, now=NOW, time_left=1000)[::2] == (refused, None)
 
 
 def test_what_never_arrived_was_not_handed_over() -> None:
     walk = flow()
     next_of(walk, NOT_RECEIVED)
-    assert (walk.handed_over, walk.unsent("canceled").meaning) == (False, NOT_RECEIVED)
+    assert (walk.tries.handed_over, walk.tries.unsent("canceled").meaning) == (False, NOT_RECEIVED)
     next_of(walk, OPEN)
-    assert (walk.handed_over, walk.unsent("canceled").meaning) == (True, OPEN)
-    assert not walk.unsent("canceled").sent
+    assert (walk.tries.handed_over, walk.tries.unsent("canceled").meaning) == (True, OPEN)
+    assert not walk.tries.unsent("canceled").sent
 
 
 @each_of(

@@ -15,7 +15,7 @@ from ..payments.batches import Batch, BatchPlan
 from ..payments.budget import Usd
 
 if TYPE_CHECKING:
-    from .payment_flow import AsyncPaymentFlow
+    from .purchase_driver import AsyncPurchaseDriver
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class AsyncBatchRun(BatchPlan[T]):
         job: the name under which the ledger keeps the answers, if any.
     """
 
-    _flow: AsyncPaymentFlow
+    _driver: AsyncPurchaseDriver
 
     def __aiter__(self) -> AsyncBatchRun[T]:
         return self
@@ -42,16 +42,16 @@ class AsyncBatchRun(BatchPlan[T]):
     async def __anext__(self) -> Batch[T]:
         while self._done < self.count:
             number = self._done + 1
-            call, delivered = self._call(number), partial(self._delivered, number)
+            call = self._call(number)
             try:
-                return await self._flow.buy(
+                result = await self._driver.buy(
                     call,
-                    delivered,
                     max_price=self._max_price,
                     job=self.job,
                     run=self._id,
                     max_total=self._max_total,
                 )
+                return self._delivered(number, result)
             except BaseException as error:
                 if not self._failed(number, error):
                     raise
@@ -82,8 +82,8 @@ class AsyncBatches:
         ```
     """
 
-    def __init__(self, flow: AsyncPaymentFlow) -> None:
-        self._flow = flow
+    def __init__(self, driver: AsyncPurchaseDriver) -> None:
+        self._driver = driver
 
     def token_signals(
         self,
@@ -163,5 +163,5 @@ class AsyncBatches:
         max_total: Usd | None,
     ) -> AsyncBatchRun[T]:
         run = AsyncBatchRun(tokens, ask, size=size, job=job, max_price=max_price, max_total=max_total)
-        run._flow = self._flow
+        run._driver = self._driver
         return run

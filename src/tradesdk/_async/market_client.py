@@ -11,6 +11,7 @@ from .. import _market as market
 from .._http import settings
 from .._http.arguments import flags, wrong_setting
 from .._http.retry import RetryPolicy
+from .._http.service_time import ServiceClock
 from .._http.settings import Timeout
 from .._market import MarketRequest, TokenQuery
 from .._system.clock import Clock
@@ -29,16 +30,16 @@ from ..models.market import (
     TokenWinRate,
     TopPerformers,
 )
-from ..payments.authorizer import PaymentAuthorizer
 from ..payments.budget import Budget, Usd, micro_usd
+from ..payments.buyer import Buyer
 from ..payments.guards import checked_validity
 from ..payments.ledger.store import Ledger
 from ..payments.results import MarketResult
 from ..payments.signing.secp256k1 import checksummed
 from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .base_client import AsyncBaseClient, open_session
-from .payment_flow import AsyncPaymentFlow
 from .previews import AsyncDryRuns, AsyncQuotes
+from .purchase_driver import AsyncPurchaseDriver
 from .session import AsyncRateLimiter, AsyncSession
 
 if not TYPE_CHECKING:
@@ -177,21 +178,22 @@ class AsyncMarketClient(AsyncBaseClient):
         self._ledger: Ledger | None = None
         if ledger is None:
             ledger = self._ledger = Ledger()
-        authorizer = PaymentAuthorizer(
-            store=ledger,
-            signer=signer if signer is not None else _signer_of_environment(),
+        buyer = Buyer(
+            ledger=ledger,
+            wallet=signer if signer is not None else _signer_of_environment(),
             budget=(budget or Budget()).strictest(Budget.from_environment()),
             max_validity=checked_validity(max_validity),
             pay_to=recipients,
             continue_for=settings.continue_for(continue_for),
+            collect=collect,
             clock=session.clock,
+            time=ServiceClock(),
         )
-        self._paying = AsyncPaymentFlow(
+        self._paying = AsyncPurchaseDriver(
             session,
             session.with_options(timeout=Timeout(read=_PAID_READ) if timeout is None else timeout),
-            authorizer,
+            buyer,
             check_tokens=check_tokens,
-            collect=collect,
         )
 
     @part
@@ -355,7 +357,7 @@ class AsyncMarketClient(AsyncBaseClient):
         self, request: MarketRequest[T], max_price: Usd | None = None, purchase: str | None = None
     ) -> MarketResult[T]:
         most = None if max_price is None else micro_usd("max_price", max_price)
-        return await self._paying.buy(request, lambda result: result, max_price=most, purchase=purchase)
+        return await self._paying.buy(request, max_price=most, purchase=purchase)
 
     def _copy_from(self, other: Any, change: Callable[[AsyncSession], AsyncSession]) -> None:
         super()._copy_from(other, change)

@@ -7,16 +7,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .._http.arguments import flags, optional_identifier, required_text, seconds, whole
-from .._values.payment import Payment, PaymentStage, origin_of
+from .._values.payment import GRACE, Payment, PaymentStage, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
 from ..payments.budget import Spending
 from ..payments.ledger.changes import Collect, Mark
+from ..payments.ledger.settings import addresses, recipients_of, secret_of, with_address
 from ..payments.messages import blocking_error, not_expired
+from ..payments.purchases import purchase_secret
 from ..payments.results import ChainVerdict, MarketResult, Reconciliation
 from ..payments.signing.secp256k1 import checksummed
 from .concurrency import in_thread
-from .payment_flow import AsyncPaymentFlow
+from .purchase_driver import AsyncPurchaseDriver
 
 if TYPE_CHECKING:
     from .chain_witness import AsyncChainWitness
@@ -32,8 +34,8 @@ _Failures = list[tuple[Payment, TradeError]]
 class AsyncPayments:
     """`client.payments`: the payments in the ledger of a market client."""
 
-    def __init__(self, flow: AsyncPaymentFlow, witness: AsyncChainWitness | None) -> None:
-        self._flow = flow
+    def __init__(self, driver: AsyncPurchaseDriver, witness: AsyncChainWitness | None) -> None:
+        self._driver = driver
         self._witness = witness
 
     async def get(self, payment_id: str) -> Payment:
@@ -42,7 +44,7 @@ class AsyncPayments:
         Raises:
             PaymentRefusedError: `no_such_payment`.
         """
-        store = self._flow.authorizer.store
+        store = self._driver.buyer.ledger
         if payment_id:
             required_text("payment_id", payment_id)
         found = await in_thread(lambda: store.get(payment_id))
@@ -74,15 +76,15 @@ class AsyncPayments:
         if not isinstance(stages, Collection) or not all(isinstance(stage, PaymentStage) for stage in stages):
             raise InvalidArgumentError("stages must be a list of PaymentStage, such as [PaymentStage.SENT]")
         before = optional_identifier("before", before)
-        store = self._flow.authorizer.store
+        store = self._driver.buyer.ledger
         return await in_thread(
             lambda: store.history(stages=tuple(stages), unproven=unproven, limit=limit, before=before)
         )
 
     async def spending(self) -> Spending:
         """What is spent and held, and what the budgets leave."""
-        authorizer = self._flow.authorizer
-        return await in_thread(lambda: authorizer.store.spending(authorizer.budget, now=authorizer.clock.now()))
+        buyer = self._driver.buyer
+        return await in_thread(lambda: buyer.ledger.spending(buyer.budget, now=buyer.clock.now()))
 
     async def resume(self, payment_id: str) -> MarketResult[Any]:
         """Resend a payment with the same bytes, and return what it bought. It cannot be taken twice.
@@ -98,7 +100,7 @@ class AsyncPayments:
             PaymentRefusedError: there is nothing to resend; `code` says why.
         """
         try:
-            return await self._flow.resume(await self.get(payment_id), lambda result: result)
+            return await self._driver.resume(await self.get(payment_id))
         except PaymentError as error:
             payment = await self.get(payment_id)
             if not payment.is_unresolved(self._now(payment)):
@@ -125,16 +127,16 @@ class AsyncPayments:
         try:
             return await self._reconcile(delivered)
         except BaseException:
-            await self._flow.reopen(delivered)
+            await self._driver.reopen(delivered)
             raise
 
     async def _reconcile(self, delivered: _Results) -> Reconciliation:
         failed: _Failures = []
-        await self._flow.sync_clock()
+        await self._driver.sync_clock()
         for payment in await self._all(PaymentStage.SENT):
             if payment.in_doubt and not payment.is_expired(self._now(payment)):
                 try:
-                    await self._flow.resume(payment, delivered.append)
+                    delivered.append(await self._driver.resume(payment))
                 except TradeError as error:
                     failed.append((await self.get(payment.id), error))
         witnessed = await self._settle_by_chain(await self._unresolved())
@@ -159,13 +161,13 @@ class AsyncPayments:
         ]
 
     async def _mark_by_chain(self, payment: Payment, verdict: ChainVerdict) -> Payment:
-        authorizer, paid = self._flow.authorizer, verdict.paid
+        buyer, paid = self._driver.buyer, verdict.paid
         if paid is None:
             return payment
-        evidence, now = f"chain: {verdict.reason}", authorizer.clock.now()
+        evidence, now = f"chain: {verdict.reason}", buyer.clock.now()
         mark = Mark(paid=paid, evidence=evidence, signatures=payment.signatures, now=now)
         try:
-            return (await in_thread(lambda: authorizer.store.update(payment.id, mark))).payment
+            return (await in_thread(lambda: buyer.ledger.update(payment.id, mark))).payment
         except PaymentRefusedError:  # another process has marked it, or signed it again
             return await self.get(payment.id)
 
@@ -178,7 +180,7 @@ class AsyncPayments:
             PaymentRefusedError: `no_such_payment`.
         """
         payment = await self.get(payment_id)
-        store = self._flow.authorizer.store
+        store = self._driver.buyer.ledger
         return (await in_thread(lambda: store.update(payment.id, Collect(keep=True)))).payment
 
     async def mark(self, payment_id: str, *, paid: bool) -> Payment:
@@ -192,14 +194,15 @@ class AsyncPayments:
             PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it may still be taken.
         """
         flags(paid=paid)
-        authorizer, payment = self._flow.authorizer, await self.get(payment_id)
-        is_ours = payment.origin == origin_of(self._flow.session.base_url)  # of other services, the time is not known
+        buyer, payment = self._driver.buyer, await self.get(payment_id)
+        is_ours = payment.origin == origin_of(self._driver.session.base_url)  # of other services, the time is not known
         if is_ours and payment.stage is PaymentStage.SENT:
-            await self._flow.sync_clock()
-            if not authorizer.is_surely_expired(payment):
+            await self._driver.sync_clock()
+            earliest = buyer.time.earliest(buyer.clock.now(), buyer.clock.monotonic())
+            if payment.valid_before + GRACE > earliest:
                 raise not_expired(payment)  # by the local clock it may look expired
-        mark = Mark(paid=paid, now=authorizer.clock.now())
-        return (await in_thread(lambda: authorizer.store.update(payment_id, mark))).payment
+        mark = Mark(paid=paid, now=buyer.clock.now())
+        return (await in_thread(lambda: buyer.ledger.update(payment_id, mark))).payment
 
     async def mark_expired(self, *, paid: bool, older_than: float) -> _Payments:
         """Mark all payments that expired at least `older_than` seconds ago without proof, and return them.
@@ -228,7 +231,13 @@ class AsyncPayments:
         Raises:
             PaymentRefusedError: `no_purchase_secret`; `no_signer`; `signer_failed`.
         """
-        return await in_thread(self._flow.authorizer.secret_ids)
+        buyer = self._driver.buyer
+
+        def ids() -> tuple[str | None, str]:
+            secret = purchase_secret(buyer.signer)
+            return buyer.ledger.setting(secret_of(buyer.payer)), secret.id
+
+        return await in_thread(ids)
 
     async def accept_purchase_secret(self) -> str:
         """Accept another purchase secret than the one that this ledger's named purchases of this payer were made with.
@@ -241,7 +250,14 @@ class AsyncPayments:
         Raises:
             PaymentRefusedError: `no_purchase_secret`; `no_signer`.
         """
-        return await in_thread(self._flow.authorizer.accept_secret)
+        buyer = self._driver.buyer
+
+        def accept() -> str:
+            secret = purchase_secret(buyer.signer)
+            buyer.ledger.set_setting(secret_of(buyer.payer), lambda known: secret.id)
+            return secret.id
+
+        return await in_thread(accept)
 
     async def trust(self, address: str) -> None:
         """Trust a recipient of payments for this client's service, besides those known.
@@ -249,35 +265,35 @@ class AsyncPayments:
         Raises:
             InvalidArgumentError: it is not an address.
         """
-        authorizer = self._flow.authorizer
+        ledger = self._driver.buyer.ledger
         try:
             recipient = checksummed(address)
         except TradeError:
             raise InvalidArgumentError("a recipient must be an address: 0x and 40 hexadecimal digits") from None
-        origin = origin_of(self._flow.session.base_url)
-        await in_thread(lambda: authorizer.trust(origin, recipient))
+        name = recipients_of(origin_of(self._driver.session.base_url))
+        await in_thread(lambda: ledger.set_setting(name, lambda known: with_address(known, recipient)))
 
     async def trusted(self) -> _Addresses:
         """The known recipients of payments for this client's service, oldest first."""
-        origin = origin_of(self._flow.session.base_url)
-        return await in_thread(lambda: self._flow.authorizer.trusted(origin))
+        ledger, name = self._driver.buyer.ledger, recipients_of(origin_of(self._driver.session.base_url))
+        return addresses(await in_thread(lambda: ledger.setting(name)))
 
     async def _unresolved(self) -> _Payments:
         """Payments of which only the chain or a person can say what became of them."""
-        taken = await self._pages(partial(self._flow.authorizer.store.history, stages=(PaymentStage.TAKEN,)))
+        taken = await self._pages(partial(self._driver.buyer.ledger.history, stages=(PaymentStage.TAKEN,)))
         found = [*await self._all(PaymentStage.SENT, PaymentStage.ANSWERED), *taken]
         return [one for one in found if one.is_unresolved(self._now(one))]
 
     def _now(self, payment: Payment) -> float:
         """The local time or, for a payment to this client's service, that one's if it is later: it can't be sent."""
-        authorizer = self._flow.authorizer
-        if payment.origin != origin_of(self._flow.session.base_url):
-            return authorizer.clock.now()
-        return authorizer.latest()
+        buyer = self._driver.buyer
+        if payment.origin != origin_of(self._driver.session.base_url):
+            return buyer.clock.now()
+        return buyer.time.moment(buyer.clock).latest
 
     async def _all(self, *stages: PaymentStage) -> _Payments:
         """The payments at these stages without proof."""
-        return await self._pages(partial(self._flow.authorizer.store.history, stages=stages, unproven=True))
+        return await self._pages(partial(self._driver.buyer.ledger.history, stages=stages, unproven=True))
 
     async def _pages(self, history: Callable[..., _Payments]) -> _Payments:
         found: _Payments = []

@@ -14,7 +14,7 @@ from ..payments.budget import Usd, micro_usd
 from ..payments.results import DryRun, Quote
 
 if TYPE_CHECKING:
-    from .payment_flow import AsyncPaymentFlow
+    from .purchase_driver import AsyncPurchaseDriver
 
 R = TypeVar("R")
 
@@ -22,8 +22,8 @@ R = TypeVar("R")
 class AsyncPreviews(ABC, Generic[R]):
     """The same calls, of which nothing is paid. Each takes the arguments of the client's method of the same name."""
 
-    def __init__(self, flow: AsyncPaymentFlow) -> None:
-        self._flow = flow
+    def __init__(self, driver: AsyncPurchaseDriver) -> None:
+        self._driver = driver
 
     @abstractmethod
     async def _ask(
@@ -109,7 +109,7 @@ class AsyncQuotes(AsyncPreviews[Quote]):
     async def _ask(
         self, request: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None
     ) -> Quote:
-        return await self._flow.quote(request, _micro(max_price), purchase)
+        return await self._driver.quote(request, _micro(max_price), purchase)
 
 
 class AsyncDryRuns(AsyncPreviews[DryRun]):
@@ -121,7 +121,7 @@ class AsyncDryRuns(AsyncPreviews[DryRun]):
     async def _ask(
         self, request: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None
     ) -> DryRun:
-        return await self._flow.dry_run(request, max_price=_micro(max_price), purchase=purchase)
+        return await self._driver.dry_run(request, max_price=_micro(max_price), purchase=purchase)
 
 
 def _micro(max_price: Usd | None) -> int | None:

@@ -120,6 +120,12 @@ def limiter_failed(error: Exception) -> None:
     event("rate_limiter_failed", text, reason=printable(f"{type(error).__name__}: {error}", 300))
 
 
+def ledger_failed(error: TradeError, payment_id: str, consequence: str) -> None:
+    """Log that something about a payment could not be written down; the call goes on."""
+    text = f"payment %(payment_id)s: {consequence}: %(reason)s"
+    event("ledger_failed", text, error, level=logging.ERROR, payment_id=payment_id)
+
+
 def log_retry(error: APIError, wait: float) -> None:
     url = printable(error.url, 300)
     text = "%(reason)s (%(method)s %(url)s); trying again in %(wait).1f s"

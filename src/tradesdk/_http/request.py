@@ -48,7 +48,10 @@ class CreateLookup(Generic[T]):
 
 
 class Request(NamedTuple, Generic[T]):
-    """One request to one endpoint. Path and query are encoded; `lookup` tells whether a create happened."""
+    """One request to one endpoint. Path and query are encoded; `lookup` tells whether a create happened.
+
+    `reads_offers`: a 402 is an answer that `decode` reads, not an error.
+    """
 
     method: str
     path: str
@@ -57,6 +60,7 @@ class Request(NamedTuple, Generic[T]):
     body: bytes | None = None
     operation: Operation = Operation.READ
     lookup: CreateLookup[T] | None = None
+    reads_offers: bool = False
 
     @property
     def target(self) -> str:

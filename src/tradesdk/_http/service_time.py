@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+
+from .._system.clock import Clock
 
 _SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _RESET = re.compile(r"[0-9]{9,11}")
@@ -75,6 +78,16 @@ def parse_http_date(text: str) -> float | None:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
+class Moment(NamedTuple):
+    """A moment, by all clocks; but for `monotonic` in Unix seconds."""
+
+    local: float
+    monotonic: float
+    service: float  # the best estimate of the service's time
+    latest: float  # the latest one
+    is_known: bool  # an answer had a usable `Date`
+
+
 class ServiceClock:
     """The service's time, estimated from its answers, and for a stream from its events.
 
@@ -100,6 +113,17 @@ class ServiceClock:
         self.is_known = True
         self._offset = date - monotonic
         self.difference = date - now if abs(date - now) > TOLERANCE else 0.0
+
+    def moment(self, clock: Clock, headers: Mapping[str, str] | None = None) -> Moment:
+        """Now. `headers`: those of an answer that has just come, from which the time is taken first."""
+        now, monotonic = clock.now(), clock.monotonic()
+        if headers is not None:
+            self.observe(headers, now=now, monotonic=monotonic)
+        return Moment(now, monotonic, self.now(now), self.latest(now, monotonic), self.is_known)
+
+    def agrees(self, at: Moment) -> bool:
+        """Whether the service's time is known, and the local clock agrees with it."""
+        return self.is_known and not self.difference and not self.has_parted(at.local, at.monotonic)
 
     def observe_event(self, when: float, monotonic: float) -> None:
         """Take the time from an event that is ahead. Without a `Date`, also from the first event."""

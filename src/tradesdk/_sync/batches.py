@@ -16,7 +16,7 @@ from ..payments.batches import Batch, BatchPlan
 from ..payments.budget import Usd
 
 if TYPE_CHECKING:
-    from .payment_flow import PaymentFlow
+    from .purchase_driver import PurchaseDriver
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class BatchRun(BatchPlan[T]):
         job: the name under which the ledger keeps the answers, if any.
     """
 
-    _flow: PaymentFlow
+    _driver: PurchaseDriver
 
     def __iter__(self) -> BatchRun[T]:
         return self
@@ -43,16 +43,16 @@ class BatchRun(BatchPlan[T]):
     def __next__(self) -> Batch[T]:
         while self._done < self.count:
             number = self._done + 1
-            call, delivered = self._call(number), partial(self._delivered, number)
+            call = self._call(number)
             try:
-                return self._flow.buy(
+                result = self._driver.buy(
                     call,
-                    delivered,
                     max_price=self._max_price,
                     job=self.job,
                     run=self._id,
                     max_total=self._max_total,
                 )
+                return self._delivered(number, result)
             except BaseException as error:
                 if not self._failed(number, error):
                     raise
@@ -83,8 +83,8 @@ class Batches:
         ```
     """
 
-    def __init__(self, flow: PaymentFlow) -> None:
-        self._flow = flow
+    def __init__(self, driver: PurchaseDriver) -> None:
+        self._driver = driver
 
     def token_signals(
         self,
@@ -164,5 +164,5 @@ class Batches:
         max_total: Usd | None,
     ) -> BatchRun[T]:
         run = BatchRun(tokens, ask, size=size, job=job, max_price=max_price, max_total=max_total)
-        run._flow = self._flow
+        run._driver = self._driver
         return run

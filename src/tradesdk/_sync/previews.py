@@ -15,7 +15,7 @@ from ..payments.budget import Usd, micro_usd
 from ..payments.results import DryRun, Quote
 
 if TYPE_CHECKING:
-    from .payment_flow import PaymentFlow
+    from .purchase_driver import PurchaseDriver
 
 R = TypeVar("R")
 
@@ -23,8 +23,8 @@ R = TypeVar("R")
 class Previews(ABC, Generic[R]):
     """The same calls, of which nothing is paid. Each takes the arguments of the client's method of the same name."""
 
-    def __init__(self, flow: PaymentFlow) -> None:
-        self._flow = flow
+    def __init__(self, driver: PurchaseDriver) -> None:
+        self._driver = driver
 
     @abstractmethod
     def _ask(self, request: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None) -> R: ...
@@ -102,7 +102,7 @@ class Quotes(Previews[Quote]):
     """
 
     def _ask(self, request: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None) -> Quote:
-        return self._flow.quote(request, _micro(max_price), purchase)
+        return self._driver.quote(request, _micro(max_price), purchase)
 
 
 class DryRuns(Previews[DryRun]):
@@ -112,7 +112,7 @@ class DryRuns(Previews[DryRun]):
     """
 
     def _ask(self, request: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None) -> DryRun:
-        return self._flow.dry_run(request, max_price=_micro(max_price), purchase=purchase)
+        return self._driver.dry_run(request, max_price=_micro(max_price), purchase=purchase)
 
 
 def _micro(max_price: Usd | None) -> int | None:

@@ -184,7 +184,7 @@ class Session:
         """Send `request` once and read its answer. `claim` is one that was made for it."""
         try:
             response = self.exchange(request, give_up, claim=claim)
-            if 200 <= response.status < 300:
+            if 200 <= response.status < 300 or (response.status == 402 and request.reads_offers):
                 return self.read(request, response)
         except APIResponseError as error:  # the request was carried out, only its answer is unreadable
             error.outcome = "none" if request.operation in (Operation.READ, Operation.QUERY) else "unknown"
@@ -224,7 +224,8 @@ class Session:
 
         `arrived` is called with it, and with why it cannot be read, before anything else is waited for.
         """
-        url = self.base_url + request.target
+        target = request.target
+        url = self.base_url + target
         if claim is None:
             claim = self.claim(request, give_up)
         clock, sent = self.clock, False
@@ -240,9 +241,7 @@ class Session:
             if payment is not None:
                 headers = SentHeaders([*headers, payment.sent()])
             timeout = self.timeout.within(give_up - started)
-            outgoing = Outgoing(
-                request.method, request.target, headers, request.body, timeout, give_up - started, self.watch
-            )
+            outgoing = Outgoing(request.method, target, headers, request.body, timeout, give_up - started, self.watch)
             exchange = self.log(outgoing)
             leave = self.sender.enter(timeout["pool"])
             try:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from .._system.interrupts import failures
+from .._values.details import PriceDetails, RecipientDetails
 from .._values.http import RawResponse
-from .._values.money import shown_usd
+from .._values.money import shown_usd, usd
 from .._values.payment import GRACE, Payment, PaymentProof, PaymentStage, ReasonCode
 from .._values.text import printable
 from ..errors import (
+    APIError,
     ErrorCode,
     PaymentError,
     PaymentOutcomeUnknownError,
@@ -40,15 +42,19 @@ _REMEDIES: dict[ErrorCode, str] = {
 }
 
 
-def asked(signer: Callable[[], T], what: str = "the signer") -> T:
-    """What a signer gives. The text of its error is not shown: it may have the key."""
+def asked(signer: Callable[[], T], what: str) -> T:
+    """What a signer gives."""
     try:
         return signer()
-    except TradeError as error:
-        failure = error.message
     except failures(Exception) as error:
-        failure = f"{what} failed with {type(error).__name__}"
-    raise PaymentRefusedError(failure, code="signer_failed")
+        problem = signer_failed(error, what)
+    raise problem
+
+
+def signer_failed(error: Exception, what: str = "the signer") -> PaymentRefusedError:
+    """The text of a signer's own error is not shown: it may have the key."""
+    failure = error.message if isinstance(error, TradeError) else f"{what} failed with {type(error).__name__}"
+    return PaymentRefusedError(failure, code="signer_failed")
 
 
 def rejected(payment: Payment, reason: str, response: RawResponse | None) -> PaymentError:
@@ -174,6 +180,19 @@ def outcome_error(payment: Payment, report: Report, response: RawResponse | None
     return rejected(payment, report.reason, response) if report.meaning is REJECTED else None
 
 
+def final_error(
+    payment: Payment, report: Report, problem: APIError | None, response: RawResponse | None, resends: int
+) -> TradeError:
+    """The error that ends a call. `problem`: that of the unusable or missing response, after so many `resends`."""
+    if problem is not None:  # as the cause of our error it has the same payment
+        problem.payment, problem.retries = payment, resends
+    error = outcome_error(payment, report, response)
+    if error is None:
+        return problem or in_doubt(payment, report.reason, response)
+    error.__cause__ = problem
+    return error
+
+
 def not_expired(payment: Payment) -> PaymentRefusedError:
     until = datetime.fromtimestamp(max(payment.valid_before, payment.counts_until) + GRACE, UTC)
     return PaymentRefusedError(
@@ -193,6 +212,38 @@ def already_known(payment: Payment) -> PaymentRefusedError:
         f"the outcome of payment {payment.id} is known: {known}",
         code="not_unresolved",
         hint=f"see client.payments.get({payment.id!r}) (trade pay show {payment.id})",
+        payment=payment,
+    )
+
+
+def in_progress(payment: Payment | None, *, is_resumed: bool, where: str = "") -> PaymentRefusedError:
+    """Another call works on the same purchase."""
+    what = f"the same call is in progress{where} and did not end before the deadline"
+    if is_resumed and payment is not None:
+        what = f"another call is sending payment {payment.id}"
+    look = "" if payment is None else f", then see client.payments.get({payment.id!r}) (trade pay show {payment.id})"
+    return PaymentRefusedError(
+        what,
+        code="in_progress",
+        hint=f"wait for that call to end{look}",
+        payment=payment,
+    )
+
+
+def over_limits(payment: Payment, most: int, pay_to: Collection[str]) -> PaymentRefusedError:
+    """An earlier payment is beyond the limits of a call that would resend it: price or, else, recipient."""
+    code: ErrorCode = "recipient_changed"
+    details: PriceDetails | RecipientDetails = RecipientDetails(address=payment.pay_to, trusted=tuple(pay_to))
+    why = f"goes to {payment.pay_to}, which pay_to= does not accept"
+    if payment.amount > most:
+        code, why = "over_price", f"costs {shown_usd(payment.amount)}, and this call may cost {shown_usd(most)}"
+        details = PriceDetails(price=payment.amount_usd, allowed=usd(most))
+    return PaymentRefusedError(
+        f"an earlier payment for this call {why}",
+        code=code,
+        hint=f"client.payments.resume({payment.id!r}) resends it anyway; after {payment.expires_at:%H:%M:%S} UTC "
+        "the same call signs it again, with these limits",
+        details=details,
         payment=payment,
     )
 

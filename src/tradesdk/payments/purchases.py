@@ -26,7 +26,10 @@ _SECRET = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurchaseIntent:
-    """A call that may have to be paid for. Amounts are micro-dollars; `amount` is the published price."""
+    """A call that may have to be paid for. Amounts are micro-dollars; `amount` is the published price.
+
+    `resumed`: the payment that it resends or reads the answer of; then nothing is signed.
+    """
 
     method: str
     url: str
@@ -38,10 +41,13 @@ class PurchaseIntent:
     name: str | None = None
     run: str | None = None
     max_total: int | None = None
+    resumed: Payment | None = None
 
     @property
     def key(self) -> str:
-        return call_key(self.method, self.url, self.body) if self.name is None else f"purchase {self.name}"
+        """The same for calls of one client of which one waits for the other."""
+        same = f"{self.method} {self.url} {self.body.decode('latin-1')}"
+        return same if self.name is None else f"purchase {self.name}"
 
     def fingerprint(self, payer: str) -> str:
         if self.name is not None:
@@ -56,10 +62,6 @@ class PurchaseIntent:
         """Whether a payment asks the same service for the same data, in any order of the fields in the body."""
         same = payment.method == self.method and payment.url == self.url
         return same and (payment.body == self.body or _canonical(payment.body) == _canonical(self.body))
-
-
-def call_key(method: str, url: str, body: bytes) -> str:
-    return f"{method} {url} {body.decode('latin-1')}"
 
 
 def purchase_name(name: str | None, argument: str = "purchase") -> str | None:

@@ -146,85 +146,73 @@ def classify_failure(failure: Failure, reason: str, *, sent: bool = False) -> Re
     return Report(OPEN if sent else NOT_RECEIVED, printable(reason, 200), failure, sent=sent)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What to do next; the report is what the call was told in the end, should it end now."""
+class Tries(NamedTuple):
+    """What one call knows of one signature that it hands over."""
 
-    report: Report
-    wait: float | None = None  # seconds until the same bytes are resent; None: the call ends, or signs
-    signs: bool = False  # it has expired, and no answer is kept for it: its nonce may be signed again
+    handed_over: bool = False  # some signature of the nonce was
+    in_doubt: bool = False  # that may have been taken
+    expired: bool = False  # it is sent only for an answer that the service may keep
+    resends: int = 0
+    bare: int = 0  # answers without a reason
+    receipt: Receipt | None = None  # of success
 
-
-class PaymentStateMachine:
-    """The submissions of one payment in one call, as it is signed.
-
-    `before`: the same before this call signed it or wrote down that it resends it; what was handed over then may have
-    been taken. `expired`: it is sent only for an answer that the service may keep.
-    """
-
-    def __init__(
-        self,
-        policy: RetryPolicy,
-        payment: Payment,
-        before: Payment,
-        *,
-        expired: bool = False,
-        random: Callable[[], float] = random.random,
-    ) -> None:
-        self._policy = policy
-        self._payment = payment
-        self._random = random
-        self._most = min(MAX_RESENDS, policy.max_retries)
-        self._no_reason = 0
-        self.expired = expired
-        self.resends = 0
-        self._receipt: Receipt | None = None
-        self.handed_over = before.submissions > 0
-        self.in_doubt = before.in_doubt
+    @classmethod
+    def after(cls, before: Payment, *, expired: bool = False) -> Tries:
+        """`before`: the payment before this call signed it, or wrote down that it resends it."""
+        return cls(before.submissions > 0, before.in_doubt, expired)
 
     def unsent(self, reason: str) -> Report:
         """The report of a submission that did not reach the service. After a receipt of success it does not matter."""
-        if self._receipt is not None:
-            return Report(OPEN, reason, receipt=self._receipt)
+        if self.receipt is not None:
+            return Report(OPEN, reason, receipt=self.receipt)
         return Report(OPEN if self.in_doubt else NOT_RECEIVED, reason, sent=False)
 
-    def can_submit(self, at: float) -> bool:
-        """Whether a verifier would accept its validity at the service's time `at`."""
-        return at + MARGIN < self._payment.valid_before
 
-    def next(self, report: Report, *, at: float, now: float, time_left: float) -> Step:
-        """What to do after an answer: `at` the latest estimate of the service's time, and `now` by the local clock."""
-        meaning, handed_over, wait, payment = report.meaning, self.handed_over, None, self._payment
-        says_no = meaning.refused or report.failure.status == 402
-        self.handed_over |= report.sent
-        if meaning.unsettled and self.expired:
-            meaning = OPEN  # of course
-        if meaning is UNDELIVERED and not (handed_over or report.is_settled):
-            # A random nonce cannot be used: the service contradicts itself.
-            meaning = OPEN if payment.purchase is None else TAKEN_ELSEWHERE
-        elif meaning.unsettled and payment.settle_failed not in (0, payment.signatures):
-            meaning = SUSPECT
-        elif meaning.resends:
-            self.in_doubt |= report.sent
-            wait = self._wait(report, at=at, now=now, time_left=time_left)
-        if meaning.refused and self.in_doubt:
-            meaning = OPEN  # it may be refused because it was taken
-        if report.is_settled:
-            self._receipt = report.receipt
-        report = replace(report, meaning=meaning, receipt=self._receipt or report.receipt)
-        signs = self.expired and says_no and report.sent and report.stage is PaymentStage.SENT
-        return Step(report, wait, signs)
+class Judgment(NamedTuple):
+    """What follows an answer. The report is what the call was told in the end, should it end now."""
 
-    def _wait(self, report: Report, *, at: float, now: float, time_left: float) -> float | None:
-        if report.failure.cause is FailureCause.HOPELESS:
-            return None
-        self._no_reason += report.meaning is BARE
-        if self.resends >= self._most or self._no_reason > MAX_RESENDS_NO_REASON:
-            return None
-        wait = self._policy.wait(self.resends + 1, report.failure, now=now, random=self._random)
-        if wait.server > self._policy.max_server_wait or wait.seconds > time_left:
-            return None
-        if not self.can_submit(at + wait.seconds):
-            return None
-        self.resends += 1
-        return wait.seconds
+    report: Report
+    tries: Tries
+    wait: float | None  # seconds until the same bytes are resent; None: the call ends, or signs
+    signs: bool  # it has expired, and no answer is kept for it: its nonce may be signed again
+
+
+def judge(
+    report: Report,
+    payment: Payment,
+    tries: Tries,
+    policy: RetryPolicy,
+    *,
+    at: float,
+    now: float,
+    time_left: float,
+    random: Callable[[], float] = random.random,
+) -> Judgment:
+    """What to do after an answer: `at` the latest estimate of the service's time, and `now` by the local clock."""
+    meaning, wait = report.meaning, None
+    says_no = meaning.refused or report.failure.status == 402
+    handed_over, in_doubt, resends = tries.handed_over, tries.in_doubt, tries.resends
+    bare = tries.bare + (meaning is BARE)
+    if meaning.unsettled and tries.expired:
+        meaning = OPEN  # of course
+    if meaning is UNDELIVERED and not (handed_over or report.is_settled):
+        # A random nonce cannot be used: the service contradicts itself.
+        meaning = OPEN if payment.purchase is None else TAKEN_ELSEWHERE
+    elif meaning.unsettled and payment.settle_failed not in (0, payment.signatures):
+        meaning = SUSPECT
+    elif meaning.resends:
+        in_doubt |= report.sent
+        if report.failure.cause is not FailureCause.HOPELESS and (
+            resends < min(MAX_RESENDS, policy.max_retries) and bare <= MAX_RESENDS_NO_REASON
+        ):
+            named = policy.wait(resends + 1, report.failure, now=now, random=random)
+            in_time = named.server <= policy.max_server_wait and named.seconds <= time_left
+            if in_time and at + named.seconds + MARGIN < payment.valid_before:
+                wait, resends = named.seconds, resends + 1
+    if meaning.refused and in_doubt:
+        meaning = OPEN  # it may be refused because it was taken
+    receipt = report.receipt if report.is_settled else tries.receipt
+    report = replace(report, meaning=meaning, receipt=receipt or report.receipt)
+    signs = tries.expired and says_no and report.sent and report.stage is PaymentStage.SENT
+    tries = Tries(handed_over or report.sent, in_doubt, tries.expired, resends, bare, receipt)
+    return Judgment(report, tries, wait, signs)

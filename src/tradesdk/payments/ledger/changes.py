@@ -24,12 +24,12 @@ from typing import Any, ClassVar
 from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode
 from ...errors import PaymentRefusedError
 from ..budget import Budget
-from ..messages import already_known, blocking_error, in_doubt, not_expired, purchase_secret_changed
+from ..messages import already_known, not_expired, purchase_secret_changed
 from ..state_machine import Report
 from . import errors
 from .claims import holds
-from .rules import Sum, Sums, budget_refusal, is_signable, recipient_refusal, to_count, total_refusal
-from .settings import BUDGET, addresses, addresses_text, recipients_of, secret_of
+from .rules import Sum, Sums, budget_refusal, is_signable, limits_of, recipient_refusal, to_count, total_refusal
+from .settings import addresses, addresses_text, recipients_of, secret_of
 
 SENT, ANSWERED, TAKEN = PaymentStage
 UNWRITTEN = -1
@@ -45,6 +45,7 @@ class LedgerRow:
         until: when the claim ends, in Unix seconds by the local clock.
         revision: a number that each writing changes; `UNWRITTEN` if the ledger may not have it like this.
         run: what the other payments of the change's `run` count.
+        mine: whether the call that made the last change goes on with it; False if another call was faster.
     """
 
     payment: Payment
@@ -52,6 +53,7 @@ class LedgerRow:
     until: float = field(default=0.0, compare=False)
     revision: int = 0
     run: Sum | None = field(default=None, compare=False)
+    mine: bool = field(default=False, compare=False)
 
     def is_free_for(self, owner: str | None, now: float) -> bool:
         """Whether no other call's claim is in force."""
@@ -85,19 +87,6 @@ class LedgerChange:
     def is_of(self, row: LedgerRow) -> bool:
         """Whether the row is claimed for this call."""
         return self.owner is None or row.owner == self.owner
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim(LedgerChange):
-    """Claim it until a local time. The claim of another call that is in force stays: compare `owner` afterwards."""
-
-    consequence: ClassVar[str] = errors.NOTHING_SENT
-    until: float
-
-    def __call__(self, row: LedgerRow) -> LedgerRow:
-        if not row.is_free_for(self.owner, self.now):
-            return row
-        return replace(row, owner=self.owner, until=self.until)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,11 +156,11 @@ class Submit:
     ) -> PaymentRefusedError | None:
         """Why it may not be written: recipient, secret, budget. `run`: what the other payments of its run count."""
         payment, before = self.payment, None if row is None else row.payment
-        known = addresses(settings.get(recipients_of(payment.origin)))
-        refused = recipient_refusal(payment.pay_to, origin=payment.origin, configured=self.pay_to, known=known)
+        origin = payment.origin
+        known, secret = addresses(settings.get(recipients_of(origin))), settings.get(secret_of(payment.payer))
+        refused = recipient_refusal(payment.pay_to, origin=origin, configured=self.pay_to, known=known)
         if refused is not None:
             return refused
-        secret = settings.get(secret_of(payment.payer))
         if self.secret_id is not None and secret not in (None, self.secret_id):
             return purchase_secret_changed(payment.payer, secret or "", self.secret_id)
         limits = limits_of(self.budget, settings, self.max_price)
@@ -215,13 +204,7 @@ class Submit:
             settle_failed=failed,
             signatures=payment.signatures + 1,
         )
-        return LedgerRow(payment, self.owner, self.until, UNWRITTEN)
-
-
-def limits_of(budget: Budget, settings: Mapping[str, str], max_price: int | None) -> Budget:
-    """The lowest limits: those of a call, of the ledger, and `max_price`."""
-    limits = budget.strictest(Budget.from_json(settings.get(BUDGET)))
-    return limits if max_price is None else limits.strictest(Budget.from_micro({"per_call": max_price}))
+        return LedgerRow(payment, self.owner, self.until, UNWRITTEN, mine=True)
 
 
 def with_terms(payment: Payment, terms: Payment) -> Payment:
@@ -243,30 +226,28 @@ def with_terms(payment: Payment, terms: Payment) -> Payment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resubmit(LedgerChange):
-    """Count one more submission of the same bytes before they are sent. It then belongs to the batch `run`, if any.
+    """Claim it until a local time, and count one more submission of the same bytes, before they are sent.
 
-    Refused: it is no longer live, was signed again, is claimed by another call, or the run's `max_total` has no room.
+    It then belongs to the batch `run`, if any. Refused: the run's `max_total` has no room. If it is no longer open, was
+    signed again, or is claimed by another call, nothing changes.
     """
 
     consequence: ClassVar[str] = errors.NOT_RESENT
     signatures: int
+    until: float
     max_total: int | None = None
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
         payment = row.payment
-        if payment.is_unsent:
-            text = "it was not handed over, so it cannot be resent"
-            raise PaymentRefusedError(text, code="not_submitted", payment=payment)
-        if payment.stage is not SENT or payment.paid is not None:
-            raise blocking_error(payment)
-        if not self.is_of(row) or payment.signatures != self.signatures or payment.header is None:
-            raise in_doubt(payment, "another call has continued it")
+        is_same = payment.is_open and payment.signatures == self.signatures and payment.header is not None
+        if not (is_same and row.is_free_for(self.owner, self.now)):
+            return replace(row, mine=False)
         refusal = total_refusal(payment.counted, self.max_total, row.run)
         if refusal is not None:
             raise refusal
         # From now on it may be taken, whatever the service said before.
-        run, submissions = self.run or payment.run, payment.submissions + 1
-        return replace(row, payment=replace(payment, refused=False, submissions=submissions, run=run))
+        payment = replace(payment, refused=False, submissions=payment.submissions + 1, run=self.run or payment.run)
+        return replace(row, payment=payment, owner=self.owner, until=self.until, mine=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +262,7 @@ class Record(LedgerChange):
     report: Report
     signatures: int
     before: Payment | None = None
-    ends: Collect | ReleaseClaim | None = None
+    ends: Collect | ReleaseClaim | Reopen | None = None
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
         row = self._recorded(row)
@@ -333,17 +314,22 @@ class Record(LedgerChange):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collect(LedgerChange):
-    """The caller has the answer: no other unnamed call gets it. It stays in the ledger with a name, or with `keep`."""
+    """The caller has the answer: no other unnamed call gets it. It stays in the ledger with a name, or with `keep`.
+
+    If it was collected before, the row is not `mine`.
+    """
 
     consequence: ClassVar[str] = errors.NOT_COLLECTED
     keep: bool = False
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
         payment = row.payment
-        if payment.stage is ANSWERED and payment.waits:
+        waited = payment.stage is ANSWERED and payment.waits
+        if waited:
             reply = payment.reply if self.keep or payment.purchase is not None else None
             payment = replace(payment, waits=False, reply=reply)
-        return _released(row, payment) if self.is_of(row) else replace(row, payment=payment)
+        row = _released(row, payment) if self.is_of(row) else replace(row, payment=payment)
+        return replace(row, mine=waited)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from ..._values.payment import Payment, PaymentProof, PaymentStage
 from ..._values.text import printable
 from ...errors import PaymentRefusedError
 from ..budget import Budget, Spending
+from .settings import BUDGET
 
 MINUTE = 60
 HOUR = 3600
@@ -179,6 +180,13 @@ def _room(amount: int, limit: int | None, sums: Mapping[int, Sum], end: Callable
             return moment
         spent, moment = spent - sums[at][0], end(at)
     return moment if limit is None or amount <= limit else math.inf
+
+
+def limits_of(budget: Budget, settings: Mapping[str, str], max_price: int | None) -> Budget:
+    """The lowest limits: those of a call, of the ledger, and `max_price`."""
+    of_ledger = settings.get(BUDGET)
+    limits = budget if of_ledger is None else budget.strictest(Budget.from_json(of_ledger))
+    return limits if max_price is None else limits.strictest(Budget.from_micro({"per_call": max_price}))
 
 
 def recipient_refusal(

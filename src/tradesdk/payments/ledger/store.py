@@ -20,10 +20,10 @@ from ...errors import InvalidArgumentError, PaymentError, PaymentRefusedError
 from ..budget import Budget, Spending
 from . import errors, rules
 from . import schema as sql
-from .changes import UNWRITTEN, LedgerChange, LedgerRow, Submit, limits_of
+from .changes import UNWRITTEN, LedgerChange, LedgerRow, Submit
 from .engine import DamagedRowError, Engine, StaleRowError, Transaction
 from .opening import default_path
-from .rules import Sum, Sums
+from .rules import Sum, Sums, limits_of
 from .settings import by_name
 from .sqlite import SqliteEngine
 
@@ -48,6 +48,7 @@ class Overview:
         limits: the lowest limits of all budgets.
         run: what the payments count that ever belonged to the call's batch run, and the part that is held.
         settings: settings by name.
+        spending: what is spent and held, and what the budgets leave.
     """
 
     row: LedgerRow | None
@@ -55,15 +56,11 @@ class Overview:
     limits: Budget
     run: Sum | None
     settings: Mapping[str, str]
+    spending: Spending
 
     @property
     def payment(self) -> Payment | None:
         return None if self.row is None else self.row.payment
-
-    @property
-    def spending(self) -> Spending:
-        """What is spent and held, and what the budgets leave."""
-        return self.sums.spending(self.limits)
 
 
 class Ledger:
@@ -203,21 +200,24 @@ class Ledger:
         since: float = 0.0,
         max_price: int | None = None,
         run: str | None = None,
+        payment_id: str | None = None,
     ) -> Overview:
-        """What `find` and `spending` return, and the settings, in one read."""
+        """What `find` (or `get` with a `payment_id`) and `spending` return, and the settings, in one read."""
+        find = _finding(fingerprint, now, since) if payment_id is None else (sql.BY_ID, (payment_id,))
+        reads = find, *_accounts(now), _run(run, "")
 
         def read(db: Transaction) -> Overview:
-            rows, sums, settings, oldest, by_run = db.read(
-                _finding(fingerprint, now, since), *_accounts(now), _run(run, "")
-            )
-            row, named = self._row(rows[0]) if rows else None, _settings(settings)
+            rows, sums, settings, oldest, by_run = db.read(*reads)
+            row, named, counted = self._row(rows[0]) if rows else None, _settings(settings), _sums(sums, now)
             _oldest(oldest)  # what the next step could not read is said now
+            limits = limits_of(budget, named, max_price)
             return Overview(
                 row=None if row is None else replace(row, payment=rules.kept_answer(row.payment, now)),
-                sums=_sums(sums, now),
-                limits=limits_of(budget, named, max_price),
+                sums=counted,
+                limits=limits,
                 run=None if run is None else _run_sum(by_run),
                 settings=named,
+                spending=counted.spending(limits),
             )
 
         return self._engine.run(read)
@@ -250,10 +250,11 @@ class Ledger:
             LedgerError: the ledger cannot be written.
         """
         payment, now = change.payment, change.now
+        find = _finding(payment.fingerprint, now, change.since)
+        reads = find, *_accounts(now), _run(payment.run, payment.id)
 
         def step(db: Transaction) -> LedgerRow | PaymentRefusedError | None:
-            find = _finding(payment.fingerprint, now, change.since)
-            rows, sums, settings, oldest, run = db.read(find, *_accounts(now), _run(payment.run, payment.id))
+            rows, sums, settings, oldest, run = db.read(*reads)
             if abs(self._engine.ahead) > MAX_AHEAD:
                 raise errors.clocks_differ(self._engine.shown, self._engine.ahead)
             if (_oldest(oldest) or now) < now - rules.KEPT:
@@ -306,11 +307,11 @@ class Ledger:
                 found = row  # the database was set back since
             if found is None:
                 raise errors.gone(payment_id)
-            if found != written:  # else the answer was lost that it is written
-                if run:
-                    found = replace(found, run=_run_sum(run[0]))
-                found = self._save(db, before, change(found))
-            return found
+            if written is not None and found == written:  # the answer was lost that it is written
+                return written
+            if run:
+                found = replace(found, run=_run_sum(run[0]))
+            return self._save(db, before, change(found))
 
         return self._engine.run(step, change.consequence, write=True, owner=change.owner)
 

@@ -1,0 +1,261 @@
+# Generated from src/tradesdk/_async/purchase_driver.py by scripts/unasync.py: change that file instead.
+"""Carries out what `payments.purchase` yields: the ledger in threads, requests, waits."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from .._http.log_events import event, ledger_failed
+from .._http.request import Request
+from .._http.retry import Operation
+from .._market import ENDPOINTS, MarketRequest, decode_by_path, price, supported_tokens
+from .._values.http import RateClaim, RawResponse
+from .._values.payment import Payment
+from ..errors import APIError, APIResponseError, ConfigError, LedgerError, TradeError
+from ..payments import effects
+from ..payments import purchase as steps
+from ..payments.buyer import Buyer, look, quote, sign
+from ..payments.effects import Answer, Effect, Steps
+from ..payments.ledger.changes import Collect, LedgerChange, LedgerRow, Record, ReleaseClaim, Reopen, Submit
+from ..payments.ledger.claims import owner_name
+from ..payments.purchases import PurchaseIntent, item_name, purchase_name
+from ..payments.results import DryRun, MarketResult, Quote
+from .concurrency import KeyedLock, always_in_thread, in_thread, sleep
+from .token_check import TokenCheck
+
+if TYPE_CHECKING:
+    from .session import Session
+
+T = TypeVar("T")
+
+_TIME_RETRY = 60.0
+"""Seconds before the service is asked for its time again after it did not tell it."""
+
+
+class PurchaseDriver:
+    """What the calls of a market client share. `session` sends requests without a payment, `paid` those with one."""
+
+    def __init__(self, session: Session, paid: Session, buyer: Buyer, *, check_tokens: bool) -> None:
+        self.session = session
+        self.paid = paid
+        self.buyer = buyer
+        self.tokens = TokenCheck() if check_tokens else None
+        self._locks = KeyedLock()
+        self._time_asked_at = -math.inf
+
+    def copy_with(self, change: Callable[[Session], Session]) -> Self:
+        """A copy with other sessions."""
+        clone = copy.copy(self)
+        clone.session, clone.paid = change(self.session), change(self.paid)
+        return clone
+
+    def quote(self, call: MarketRequest[Any], max_price: int | None = None, purchase: str | None = None) -> Quote:
+        """The published price, and what the budgets leave."""
+        return in_thread(partial(quote, self.buyer, self._intent(call, max_price, purchase)))
+
+    def buy(
+        self,
+        call: MarketRequest[T],
+        *,
+        max_price: int | None,
+        purchase: str | None = None,
+        job: str | None = None,
+        run: str | None = None,
+        max_total: int | None = None,
+    ) -> MarketResult[T]:
+        """Buy an answer. It is paid for only if the service requires that.
+
+        If the call ends before its caller has the answer, the next equal call gets it. `purchase` is its name; each
+        call of a `job` is named by the job and the request. All payments of a batch `run` together cost `max_total` at
+        most.
+        """
+        intent = replace(self._intent(call, max_price, purchase, job), run=run, max_total=max_total)
+        return self._drive(steps.purchase, intent, call)
+
+    def dry_run(self, call: MarketRequest[Any], *, max_price: int | None, purchase: str | None) -> DryRun:
+        """What would be signed."""
+        return self._drive(steps.dry_run, self._intent(call, max_price, purchase), call)
+
+    def resume(self, payment: Payment) -> MarketResult[Any]:
+        """Resend a payment, or read its stored answer."""
+        base = self.session.base_url
+        path = payment.url.removeprefix(base)
+        if path not in ENDPOINTS:
+            raise ConfigError(f"payment {payment.id} is for {payment.url}, and this client is for {base}")
+        call = MarketRequest(
+            Request(payment.method, path, partial(decode_by_path, path), body=payment.body, operation=Operation.QUERY),
+            tokens=None,
+        )
+        intent = PurchaseIntent(
+            method=payment.method,
+            url=payment.url,
+            body=payment.body,
+            path=path,
+            tokens=None,
+            amount=payment.amount,
+            resumed=payment,
+        )
+        return self._drive(steps.purchase, intent, call)
+
+    def reopen(self, results: Sequence[MarketResult[Any]]) -> None:
+        """Note that the caller of `resume` did not get these answers."""
+        for payment in [result.payment for result in results]:
+            if payment is not None:
+                change = Reopen(owner=owner_name(), reply=payment.reply or b"")
+                try:
+                    always_in_thread(partial(self.buyer.ledger.update, payment.id, change))
+                except LedgerError as problem:
+                    ledger_failed(problem, payment.id, change.consequence)
+
+    def sync_clock(self) -> None:
+        """Learn the service's time, if it is not known, from a free request. If that fails, the local clock is used."""
+        time, clock = self.buyer.time, self.buyer.clock
+        if time.is_known or clock.monotonic() - self._time_asked_at < _TIME_RETRY:
+            return
+        try:
+            response = self.session.exchange(supported_tokens(limit=1).request, self._deadline())
+        except APIError as error:
+            text = "the service's time is not known: %(reason)s"
+            event("service_time_unknown", text, error, level=logging.DEBUG)
+        else:
+            time.moment(clock, response.headers)
+        self._time_asked_at = clock.monotonic()
+
+    def _deadline(self) -> float:
+        """The monotonic time at which a call that begins now has to end."""
+        return self.session.clock.monotonic() + self.session.deadline
+
+    def _intent(
+        self, call: MarketRequest[Any], max_price: int | None, name: str | None, job: str | None = None
+    ) -> PurchaseIntent:
+        request = call.request
+        return PurchaseIntent(
+            method=request.method,
+            url=self.session.base_url + request.target,
+            body=request.body or b"",
+            path=request.path,
+            tokens=call.tokens,
+            amount=price(request.path, call.tokens or 0),
+            max_price=max_price,
+            name=purchase_name(name) if job is None else item_name(job, request.path, request.body or b""),
+        )
+
+    def _drive(self, begin: Callable[..., Steps[T]], intent: PurchaseIntent, call: MarketRequest[Any]) -> T:
+        """Carry out effects until there is a result.
+
+        A cancellation that came when an effect was done already is `held`, and thrown in at the next one that is no
+        `Write`.
+        """
+        buyer, session, paid, results = self.buyer, self.session, self.paid, list[Any]()
+        give_up = self._deadline()
+        wanted = begin(buyer, intent, call.request, paid.policy, give_up)
+        slot: RateClaim | None = None
+        held: BaseException | None = None
+        is_sent = False
+
+        def asked(method: str, url: str, response: RawResponse) -> Answer:
+            is_offer = response.status == 402
+            return Answer(response, data=None if is_offer else call.request.decode(method, url, response))
+
+        def arrived(response: RawResponse, problem: APIResponseError | None) -> None:
+            is_success = 200 <= response.status < 300
+            results.append(Answer(response, problem if is_success else paid.refusal(call.request, response)))
+
+        def in_ledger(row: LedgerRow | None, change: LedgerChange | Submit) -> LedgerRow | None:
+            if isinstance(change, Submit):
+                return buyer.ledger.submit(change)
+            if held is not None and isinstance(change, Record) and isinstance(change.ends, Collect):
+                change = replace(change, ends=ReleaseClaim(owner=change.owner))  # the caller does not get the answer
+            return None if row is None else buyer.ledger.update(row.payment.id, change, row)
+
+        def give_back() -> None:
+            nonlocal slot
+            claim, slot = slot, None
+            if claim is not None:
+                paid.unanswered(claim, sent=False)
+
+        def carry_out(effect: Effect) -> None:
+            nonlocal slot, is_sent
+            result: Any = None
+            match effect:
+                case effects.Look(at):
+                    result = in_thread(partial(look, buyer, intent, at))
+                case effects.Sync():
+                    self.sync_clock()
+                case effects.Ask():
+                    request = call.request._replace(decode=asked, reads_offers=True)
+                    result = session.call(request, give_up=give_up)
+                    if result.response.status == 402 and self.tokens is not None and buyer.wallet is not None:
+                        self.tokens.check(call, session, give_up)
+                case effects.Slot():
+                    slot = paid.claim(call.request, give_up)
+                case effects.Sign(terms, seen, owner):
+                    result = in_thread(partial(sign, buyer, intent, terms, seen, owner))
+                case effects.Write(row, change):
+                    always_in_thread(lambda: results.append(in_ledger(row, change)))
+                    return
+                case effects.Send(payment):
+                    claim, slot = slot, None
+                    request = call.request._replace(body=payment.body)  # its fields may have another order
+                    is_sent = True
+                    paid.exchange(request, give_up, payment, arrived, claim)
+                    return
+                case effects.Sleep(seconds):
+                    sleep(buyer.clock, seconds)
+            results.append(result)
+
+        def run(first: Callable[[], Effect]) -> bool:
+            """Carry out effects. False where a `Lock` is wanted."""
+            nonlocal held, is_sent
+            try:
+                effect = first()
+                while not isinstance(effect, effects.Lock):
+                    results.clear()
+                    is_sent = False
+                    try:
+                        if held is not None and not isinstance(effect, effects.Write):
+                            raise held
+                        if slot is not None and not isinstance(effect, effects.Sign | effects.Write | effects.Send):
+                            give_back()
+                        carry_out(effect)
+                    except TradeError as error:
+                        if not results:  # else the answer is there, and cannot be read
+                            effect = wanted.throw(error)
+                            continue
+                    except BaseException as error:
+                        held = error
+                        if not results:
+                            effect = wanted.throw(effects.Ended(error, is_sent=is_sent))
+                            continue
+                    effect = wanted.send(results[0])
+            except StopIteration as done:
+                finished.append(done.value)
+                return True
+            return False
+
+        finished: list[T] = []
+        try:
+            if not run(lambda: next(wanted)):
+                equal = self._locks.of(intent.key)
+                if not equal.acquire(session.deadline):
+                    wanted.send(False)
+                try:
+                    run(lambda: wanted.send(True))
+                finally:
+                    equal.release()
+            return finished[0]
+        except effects.Ended as end:
+            cause = end.cause
+        except Exception as error:
+            if held is not None:
+                raise held from error
+            raise
+        finally:
+            give_back()
+        raise cause  # not inside, where it would get another context

@@ -1,0 +1,221 @@
+"""What a client pays with, and the way from an offer to a signed payment: guards, budget, signature. Nothing is sent.
+
+`look` and `sign` block: they read the ledger, open a wallet, or call a remote signer. All else is pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
+
+from .._http.log_events import event
+from .._http.service_time import MAX_DIFFERENCE, REPORTED, Moment, ServiceClock
+from .._system.clock import Clock
+from .._system.interrupts import failures
+from .._values.payment import Payment, SignedHeader, origin_of
+from ..errors import PaymentRefusedError
+from .budget import Budget
+from .guards import check_url, choose, validity
+from .ledger.changes import Submit, with_terms
+from .ledger.claims import LONGEST_CLAIM
+from .ledger.rules import Sums, budget_refusal, to_count, total_refusal
+from .ledger.settings import addresses, recipients_of, secret_of
+from .messages import over_limits, purchase_secret_changed, signer_failed
+from .protocol import Offer, Requirement, encode_payment
+from .purchases import PurchaseIntent, purchase_secret
+from .results import Quote
+from .signing.secp256k1 import checksummed
+from .signing.signer import LocalSigner, Signer, checked_signer, new_nonce, signed_authorization
+from .state_machine import MARGIN
+
+if TYPE_CHECKING:
+    from .ledger.store import Ledger, Overview
+
+
+@dataclass(kw_only=True, eq=False)
+class Buyer:
+    """Wallet, limits and ledger of a client, and the service's time.
+
+    Attributes:
+        ledger: where payments are written down.
+        wallet: the signer, or a function that returns it at the first use; None: nothing can be paid.
+        budget: the client's limits, besides the ledger's.
+        max_validity: at most this many seconds of validity.
+        pay_to: the only recipients; empty: those known for the service.
+        continue_for: seconds in which an equal call continues an unnamed payment.
+        collect: whether an answer counts as collected when its caller gets it.
+    """
+
+    ledger: Ledger
+    wallet: Signer | Callable[[], Signer] | None
+    budget: Budget
+    max_validity: int
+    pay_to: Collection[str]
+    continue_for: float
+    collect: bool
+    clock: Clock
+    time: ServiceClock
+    _payer: str | None = None
+
+    @property
+    def signer(self) -> Signer:
+        signer = self.wallet
+        if signer is None:
+            raise PaymentRefusedError("there is no wallet to pay with", code="no_signer")
+        if not isinstance(signer, LocalSigner | Signer):
+            signer = self.wallet = checked_signer(signer())
+        return signer
+
+    @property
+    def payer(self) -> str:
+        """The paying address. The first use may take half a second, as it loads the signing library."""
+        if self._payer is None:
+            signer = self.signer
+            self._payer = signer.address if type(signer) is LocalSigner else checksummed(signer.address)
+        return self._payer
+
+    def since(self, now: float) -> float:
+        """When an unnamed payment must have been created to be continued. The clock may have been put forward since."""
+        return now - self.continue_for - min(max(0.0, -self.time.difference), MAX_DIFFERENCE)
+
+    def signature(self, payment: Payment) -> bytes:
+        signer = self.signer
+        try:
+            return signed_authorization(signer, payment)
+        except failures(Exception) as error:
+            problem = signer_failed(error)
+        raise problem  # not inside, where the signer's error would be its context
+
+
+class Terms(NamedTuple):
+    """What is to be signed: for which offer, and `requirement`, the way to pay that is taken.
+
+    `earlier`: the payment whose nonce is signed again, if there is one.
+    """
+
+    earlier: Payment | None
+    offer: Offer
+    requirement: Requirement
+
+
+def quote(buyer: Buyer, intent: PurchaseIntent) -> Quote:
+    """The published price, and what the budgets leave. A free call does not read the ledger."""
+    now = buyer.clock.now()
+    if intent.amount == 0:
+        return intent.quote(Sums(now, {}, {}, {}).spending(buyer.budget))
+    return intent.quote(buyer.ledger.spending(buyer.budget, now=now, max_price=intent.max_price))
+
+
+def look(buyer: Buyer, intent: PurchaseIntent, at: Moment) -> Overview:
+    """What the ledger knows: the earlier payment that a call continues or whose answer it gets, sums, settings."""
+    return buyer.ledger.overview(
+        "" if intent.resumed is not None or buyer.wallet is None else intent.fingerprint(buyer.payer),
+        buyer.budget,
+        now=at.local,
+        since=buyer.since(at.local),
+        max_price=intent.max_price,
+        run=intent.run,
+        payment_id=None if intent.resumed is None else intent.resumed.id,
+    )
+
+
+def guarded(
+    buyer: Buyer, intent: PurchaseIntent, offer: Offer, earlier: Payment | None, settings: Mapping[str, str]
+) -> Terms:
+    """The cheapest requirement of an offer that the guards accept."""
+    check_url(intent.url)
+    most = intent.amount if intent.max_price is None else intent.max_price
+    accepted = buyer.pay_to or tuple(addresses(settings.get(recipients_of(origin_of(intent.url)))))
+    requirement = choose(
+        offer, url=intent.url, payer=buyer.payer, most=most, pay_to=accepted, max_validity=buyer.max_validity
+    )
+    return Terms(earlier, offer, requirement)
+
+
+def refusal(intent: PurchaseIntent, terms: Terms, seen: Overview) -> PaymentRefusedError | None:
+    """What the budgets plainly refuse. What else is spent meanwhile, `Submit` decides."""
+    earlier, most, amount = terms.earlier, intent.max_total, int(terms.requirement.amount)
+    refused = total_refusal(amount, most, seen.run) if earlier is None else None
+    counts, sums = to_count(earlier, amount), seen.sums.without(earlier)
+    return refused or budget_refusal(amount, counts, sums, seen.limits, has_total=most is not None)
+
+
+def check_earlier(buyer: Buyer, intent: PurchaseIntent, payment: Payment, limits: Budget, at: Moment) -> None:
+    """Check an earlier payment that may still be taken against the limits of this call before it is resent."""
+    if payment.is_expired(at.local):
+        return
+    limit, most = limits.per_call, intent.amount  # `max_price` is in `limits`
+    if limit is not None:
+        most = limit if intent.max_price is not None else min(limit, intent.amount)
+    is_payable = not buyer.pay_to or payment.pay_to.lower() in {address.lower() for address in buyer.pay_to}
+    if payment.amount > most or not is_payable:
+        raise over_limits(payment, most, buyer.pay_to)
+
+
+def drafted(buyer: Buyer, intent: PurchaseIntent, terms: Terms, nonce: str, at: Moment) -> Payment:
+    """The payment that is to be signed."""
+    requirement, payer = terms.requirement, buyer.payer
+    valid_before = validity(requirement, buyer.max_validity, local=at.local, service=at.service, latest=at.latest)
+    draft = Payment(
+        id=f"pay_{uuid4().hex[:24]}",
+        fingerprint=intent.fingerprint(payer),
+        method=intent.method,
+        url=intent.url,
+        body=intent.body,
+        network=requirement.network,
+        asset=requirement.asset,
+        payer=payer,
+        pay_to=requirement.pay_to,
+        amount=int(requirement.amount),
+        nonce=nonce,
+        valid_before=valid_before,
+        # A clock that is ahead of the service's must not take it out of an hour or a day too early.
+        counts_until=max(valid_before, math.ceil(at.local + valid_before - at.service)),
+        created=at.local,
+        updated=at.local,
+        identified=terms.offer.identifier_wanted,
+        purchase=intent.name,
+        run=intent.run,
+    )
+    return draft if terms.earlier is None else with_terms(terms.earlier, draft)
+
+
+def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, owner: str) -> Submit:
+    """Sign: what has to be written down before it is sent."""
+    offer, requirement = terms.offer, terms.requirement
+    secret, nonce = None, new_nonce()
+    if intent.name is not None:
+        secret = purchase_secret(buyer.signer)  # before the validity begins: a person may type a password
+        known = seen.settings.get(secret_of(buyer.payer))
+        if known not in (None, secret.id):  # names that only other ledgers have would be paid for again
+            raise purchase_secret_changed(buyer.payer, known or "", secret.id)
+        nonce = secret.nonce(intent.name, payer=buyer.payer, asset=requirement.asset)
+    payment = drafted(buyer, intent, terms, nonce, buyer.time.moment(buyer.clock))
+    if abs(difference := buyer.time.difference) > REPORTED:
+        side = "ahead of" if difference > 0 else "behind"
+        text = f"the service's clock is {abs(difference):.0f} s {side} this machine's"
+        event("clock_difference", text, seconds=round(difference, 1))
+    signature, at = buyer.signature(payment), buyer.time.moment(buyer.clock)
+    if at.latest + MARGIN >= payment.valid_before:
+        raise PaymentRefusedError("signing took longer than the payment is valid", code="signer_too_slow")
+    # Services store answers by identifier: another signature is another one.
+    number = payment.signatures + 1
+    identifier = (payment.id if number == 1 else f"{payment.id}_{number}") if payment.identified else None
+    header = SignedHeader(encode_payment(offer, requirement, payment, signature, identifier=identifier))
+    return Submit(
+        payment=replace(payment, header=header),
+        earlier=terms.earlier,
+        budget=buyer.budget,
+        pay_to=tuple(buyer.pay_to),
+        secret_id=None if secret is None else secret.id,
+        owner=owner,
+        until=at.local + LONGEST_CLAIM,
+        over=at.latest + MARGIN,
+        since=buyer.since(at.local),
+        max_price=intent.max_price,
+        max_total=intent.max_total,
+        now=at.local,
+    )

@@ -1,0 +1,454 @@
+"""How a purchase runs, from a look into the ledger to the answer. One generator; no I/O.
+
+`purchase` yields effects. It is sent their results, or is thrown what ended them: an error, or `Ended`. A driver
+carries the effects out: `_async.purchase_driver` and its blocking twin.
+
+| step   | effect            | what is done                                                            | durable |
+|--------|-------------------|-------------------------------------------------------------------------|---------|
+| look   | `Look`            | one read: the earlier payment for the purchase, sums, settings          |         |
+| ask    | `Ask`             | the offer, by a request without a payment; its symbols are looked up    |         |
+| guard  | `Refuse`          | offer, price, recipient, and the budgets by the sums just read          |         |
+| slot   | `Slot`            | a place in the rate limit; its wait may outlive a validity              |         |
+| sign   | `Sign`            | in memory, outside of every lock                                        |         |
+| submit | `Write`           | `Submit` or `Resubmit`: decided again, claimed, written down            | 1       |
+| send   | `Send`            | the bytes                                                               |         |
+| record | `Write`           | `Record`: what the answer means; the end of the claim; collected        | 2       |
+
+A signature that was not written down has left neither process nor signer, so it binds nobody, and nothing is reserved.
+
+Who waits: `Lock` for an equal call of this client, `Sleep` for one of another process and before a resend, `Slot` for
+the rate limit. Who may write: the call that has claimed the payment (`row.owner`). `Submit` and `Resubmit` claim it,
+`Record` ends that. The call carries its row; if the payment has moved on, the row comes back as it is, not `mine`.
+
+What ends a call is thrown in at an effect. A `Write` is never interrupted: its result is sent in, and the cancellation
+is thrown at the next effect. The last one is `HandOver`: after it the caller has the answer. An answer that came
+although the call was canceled is written down and not collected. A slot is given back unless a `Send` follows it. When
+the generator is dropped, as a kill does, it writes nothing; what is in the ledger then is what the next call sees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .._http.log_events import event, ledger_failed
+from .._http.request import Request
+from .._http.response import failure_of
+from .._http.retry import Failure, FailureCause, RetryPolicy
+from .._values.http import RawResponse
+from .._values.payment import Payment, latest_end
+from ..errors import (
+    APIConnectionError,
+    APIError,
+    APIResponseError,
+    LedgerError,
+    PaymentError,
+    PaymentRefusedError,
+    TradeError,
+)
+from .buyer import Buyer, check_earlier, drafted, guarded, quote, refusal
+from .effects import (
+    Answer,
+    Ask,
+    Ended,
+    HandOver,
+    Lock,
+    Look,
+    Refuse,
+    Send,
+    Sign,
+    Sleep,
+    Slot,
+    Steps,
+    Sync,
+    Write,
+)
+from .ledger.changes import Collect, LedgerChange, LedgerRow, Record, Redate, ReleaseClaim, Reopen, Resubmit, Submit
+from .ledger.claims import LONGEST_CLAIM, ended, owner_name
+from .ledger.rules import NextStep, next_step, total_refusal
+from .messages import blocking_error, final_error, in_doubt, in_progress, outcome_error, purchase_changed
+from .protocol import authorization, parse_offer, receipt_warnings
+from .purchases import PurchaseIntent
+from .results import DryRun, MarketResult, Quote
+from .signing.signer import new_nonce
+from .state_machine import (
+    DELIVERED,
+    MARGIN,
+    OPEN,
+    UNDELIVERED,
+    Report,
+    Tries,
+    classify,
+    classify_failure,
+    judge,
+)
+
+if TYPE_CHECKING:
+    from .ledger.store import Overview
+
+T = TypeVar("T")
+
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+
+
+def purchase(
+    buyer: Buyer, intent: PurchaseIntent, request: Request[T], policy: RetryPolicy, give_up: float
+) -> Steps[MarketResult[T]]:
+    """Get an answer that is paid for once: buy it, continue an earlier payment, or resume one.
+
+    `give_up` is a monotonic time.
+    """
+    clock, time, resumed, owner = buyer.clock, buyer.time, intent.resumed, owner_name()
+    keep = resumed is not None
+    if resumed is None and (intent.amount == 0 or buyer.wallet is None):  # maybe it needs no payment
+        at = time.moment(clock)
+        published = quote(buyer, intent) if intent.amount == 0 else intent.quote((yield Look(at)).spending)
+        answer: Answer = yield Ask()
+        if answer.response.status != 402:
+            return _free(buyer, answer, published)
+        if buyer.wallet is None:
+            raise PaymentRefusedError("there is no wallet to pay with", code="no_signer")
+    if not (yield Lock()):
+        raise in_progress(resumed, is_resumed=keep)
+
+    row: LedgerRow  # the payment, as this call knows it
+    before: Payment | None = None  # the payment before this call wrote a signature down
+    tries: Tries  # what this call hands over
+    end: Report | None = None  # what is written down if the call ends here; None: it has not claimed the payment
+    reply: bytes | None = None  # the answer that the caller is about to get
+    asked: tuple[str, int] | None = None  # the expired signature that the service keeps no answer for
+    pause = _SHORTEST_PAUSE
+
+    def write(change: LedgerChange) -> Steps[LedgerError | None]:
+        """Write what the caller must get the outcome of even if the ledger fails."""
+        nonlocal row
+        try:
+            row = yield Write(row, change)
+        except LedgerError as problem:
+            ledger_failed(problem, row.payment.id, change.consequence)
+            ended(owner)  # else its claim would delay the next equal call
+            row = replace(change(row), revision=-1)  # the ledger has another one
+            return problem
+        return None
+
+    def record(report: Report, ends: Collect | ReleaseClaim | Reopen | None = None) -> Steps[LedgerError | None]:
+        signatures = row.payment.signatures
+        change = Record(report=report, signatures=signatures, before=before, ends=ends, owner=owner, now=at.local)
+        return (yield from write(change))
+
+    def raise_doubt(problem: TradeError, reason: str) -> Steps[None]:
+        """Nothing can be sent any more. If the payment is in doubt, that is the error."""
+        if isinstance(problem, APIError | LedgerError):
+            problem.payment = row.payment
+        if isinstance(problem, APIError):
+            problem.retries = tries.resends
+        if tries.in_doubt:
+            if end is not None and end.is_settled:
+                yield from record(end)
+            known = None if end is None else outcome_error(row.payment, replace(end, reason=reason), None)
+            raise (known or in_doubt(row.payment, reason)) from problem
+
+    def wait_for_other(payment: Payment) -> Steps[None]:
+        nonlocal pause
+        if resumed is not None or clock.monotonic() + pause > give_up:
+            raise in_progress(payment, is_resumed=keep, where=" in another process")
+        yield Sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def is_late() -> bool:
+        """Whether verifiers would refuse its validity."""
+        return not tries.expired and latest() + MARGIN >= row.payment.valid_before
+
+    def latest() -> float:
+        """Setting the clock back does not revive a payment."""
+        return max(at.latest, started.latest + at.monotonic - started.monotonic)
+
+    def close(error: Exception) -> Steps[None]:
+        """Write down what is known when the call ends by an error. An answer that its caller does not get waits."""
+        nonlocal end, at
+        if isinstance(error, Ended) and error.is_sent:
+            end = replace(tries.unsent("interrupted"), meaning=OPEN, sent=True)
+        if reply is None and (end is None or row.owner != owner):
+            return
+        if isinstance(error, LedgerError) and error.payment is None:
+            error.payment = row.payment
+        at = time.moment(clock)
+        last = ReleaseClaim(owner=owner) if reply is None else Reopen(owner=owner, reply=reply)
+        try:
+            yield from (write(last) if end is None else record(end, last))
+        except Ended:
+            ended(owner)
+
+    try:
+        while True:
+            # Look.
+            at, before, end = time.moment(clock), None, None
+            seen: Overview = yield Look(at)
+            found, step = seen.row, NextStep.SIGN
+            if found is None and resumed is not None:
+                found = LedgerRow(resumed)  # it is not there any more: the ledger was set back
+            if found is None:
+                over = total_refusal(intent.amount, intent.max_total, seen.run)
+                if over is not None:
+                    raise over  # before anything is requested
+            else:
+                payment = found.payment
+                if resumed is None and not intent.is_for(payment):
+                    raise purchase_changed(payment)
+                step = next_step(payment, at.latest + MARGIN)
+                is_ready = step is NextStep.REFUSE or (step is NextStep.COLLECT and payment.purchase is not None)
+                if not (is_ready or found.is_free_for(owner, at.local)):
+                    yield from wait_for_other(payment)
+                    continue
+                is_early = payment.created > latest_end(at.local)
+                if (is_early or (payment.is_open and step is not NextStep.RESEND)) and not at.is_known:
+                    yield Sync()  # only the service's time tells
+                    at = time.moment(clock)
+                    step = next_step(payment, at.latest + MARGIN)
+                if is_early and time.agrees(at):
+                    # The clock was ahead when it was created. Without the service's time it stays as it is: a new
+                    # purchase could be paid a second time.
+                    found = yield Write(found, Redate(owner=owner, now=at.local))
+                    payment = found.payment
+                if step is NextStep.ASK and asked == (payment.id, payment.signatures):
+                    step = NextStep.SIGN
+                if step is NextStep.REFUSE or (step is NextStep.SIGN and resumed is not None):
+                    raise blocking_error(payment)
+                if step is NextStep.COLLECT:
+                    row, kept = found, payment.reply or b""
+                    data = request.decode(request.method, intent.url, RawResponse(200, {}, kept))
+                    is_ours = payment.purchase is None or keep  # else it has a name, and every call gets it
+                    reply = kept if is_ours else None
+                    if is_ours and payment.waits and buyer.collect:
+                        unwritten = yield from write(Collect(owner=owner, keep=keep, now=at.local))
+                        if unwritten is None and not row.mine:  # another call was faster
+                            reply = None
+                            continue
+                    yield HandOver()
+                    if is_ours:
+                        payment = replace(payment, waits=False, reply=kept if keep else None)
+                    return _again(data, intent.quote(seen.spending), payment)
+
+            is_claimed = found is None or step is NextStep.SIGN
+            if found is None or step is NextStep.SIGN:
+                # Ask, guard, take a slot, sign, submit.
+                answer = yield Ask()
+                if answer.response.status != 402:
+                    return _free(buyer, answer, intent.quote(seen.spending))
+                at = time.moment(clock, answer.response.headers)
+                earlier = None if found is None else found.payment
+                terms = guarded(buyer, intent, parse_offer(answer.response), earlier, seen.settings)
+                refused = refusal(intent, terms, seen)
+                if refused is not None:
+                    yield Refuse(earlier, terms, refused)
+                    raise refused
+                yield Slot(earlier, terms)
+                submit: Submit = yield Sign(terms, seen, owner)
+                tries = Tries() if earlier is None else Tries.after(earlier)
+                # If writing it down fails, written or not, this signature was not handed over.
+                before = earlier or replace(submit.payment, header=None)
+                try:
+                    submitted: LedgerRow | None = yield Write(seen.row, submit)
+                except Exception as problem:
+                    if not isinstance(problem, PaymentRefusedError):  # else nothing is written
+                        row, end = replace(submit.written(seen.row), revision=-1), tries.unsent("interrupted")
+                    if isinstance(problem, LedgerError):
+                        problem.payment = before
+                    raise
+                if submitted is None:  # another call was faster
+                    continue
+                row = submitted
+                at = time.moment(clock)
+            else:
+                row = found
+                if resumed is None:
+                    check_earlier(buyer, intent, row.payment, seen.limits, at)
+                tries = Tries.after(row.payment, expired=step is NextStep.ASK)
+            started = at
+
+            while True:  # until the outcome is known, or time is up; `break`: look again
+                if not is_claimed or end is not None:
+                    # Take a slot, and write down that the same bytes are sent.
+                    try:
+                        yield Slot(row.payment, None)
+                    except TradeError as full:
+                        yield from raise_doubt(full, full.message)
+                        raise
+                    at = time.moment(clock)
+                    if is_late():  # it waited too long
+                        if end is not None:
+                            yield from record(end, ReleaseClaim(owner=owner))
+                        break
+                    if end is None or end.sent:  # else they are written down already
+                        resubmit = Resubmit(
+                            signatures=row.payment.signatures,
+                            owner=owner,
+                            until=at.local + LONGEST_CLAIM,
+                            run=intent.run,
+                            max_total=intent.max_total,
+                            now=at.local,
+                        )
+                        try:
+                            row = yield Write(row, resubmit)
+                        except Exception as problem:
+                            if end is None and not isinstance(problem, PaymentRefusedError):
+                                # The ledger tells in the end whether it is claimed.
+                                row, end = replace(row, owner=owner, revision=-1), tries.unsent("interrupted")
+                            if isinstance(problem, LedgerError):
+                                yield from raise_doubt(problem, f"the ledger cannot be written: {problem.message}")
+                            raise
+                        if not row.mine and end is None:
+                            yield from wait_for_other(row.payment)
+                            break
+                        if not row.mine:
+                            if row.payment.is_open:
+                                raise in_doubt(row.payment, "another call has continued it")
+                            if row.payment.paid or not tries.in_doubt:
+                                raise blocking_error(row.payment)
+                            raise in_doubt(row.payment, "it was closed meanwhile")
+                # Send.
+                payment, end = row.payment, tries.unsent("interrupted")
+                if is_late():  # writing took too long
+                    late = tries.unsent("it was written down when its validity had ended")
+                    yield from record(late, ReleaseClaim(owner=owner))
+                    break
+                response: RawResponse | None = None
+                lost: APIError | None = None
+                try:
+                    answer = yield Send(payment)
+                except APIError as error:
+                    lost, is_sent = error, isinstance(error, APIConnectionError) and error.sent
+                    report = classify_failure(failure_of(error), error.message, sent=is_sent)
+                    at = time.moment(clock)
+                except TradeError as error:  # the client is closed, for example
+                    yield from raise_doubt(error, error.message)
+                    raise
+                else:
+                    response, lost = answer.response, answer.problem
+                    status = Failure(FailureCause.STATUS, answer.response.status, answer.response.headers)
+                    report = classify(answer.response, status)
+                    at = time.moment(clock, answer.response.headers)
+                # Record what that means.
+                time_left = give_up - at.monotonic
+                end, tries, wait, signs = judge(
+                    report.without(payment), payment, tries, policy, at=latest(), now=at.local, time_left=time_left
+                )
+                if end.meaning is DELIVERED and response is not None:
+                    if lost is None:
+                        try:
+                            data = request.decode(request.method, intent.url, response)
+                        except APIResponseError as unusable:
+                            lost = unusable
+                        else:
+                            reply = response.content
+                            ends = Collect(owner=owner, keep=keep) if buyer.collect else ReleaseClaim(owner=owner)
+                            unwritten = yield from record(end, ends)
+                            yield HandOver()
+                            published = intent.quote(seen.spending)
+                            return _delivered(data, published, row.payment, end, unwritten, keep=keep)
+                    end = replace(end, meaning=UNDELIVERED, reason=lost.message)
+                if wait is not None:
+                    if end.sent and (unwritten := (yield from record(end.before_resending()))) is not None:
+                        yield from raise_doubt(unwritten, f"{end.reason}; and the ledger failed: {unwritten.message}")
+                        raise unwritten
+                    text = "payment %(payment_id)s: %(reason)s; resending it in %(wait).1f s"
+                    event("payment_resent", text, payment_id=payment.id, reason=end.reason, wait=wait)
+                    yield Sleep(wait)
+                    at = time.moment(clock)
+                    if not is_late():  # else the wait took longer than planned
+                        continue
+                yield from record(end, ReleaseClaim(owner=owner))
+                if not signs:
+                    raise final_error(row.payment, end, lost, response, tries.resends)
+                asked = (payment.id, payment.signatures)
+                break
+    except Exception as error:  # ours, or `Ended`
+        yield from close(error)
+        raise
+
+
+def _again(data: T, published: Quote, payment: Payment) -> MarketResult[T]:
+    return MarketResult(
+        data=data,
+        quote=published,
+        payment=payment,
+        receipt=payment.receipt,
+        again=True,
+        answered_at=payment.updated_at,
+    )
+
+
+def _free(buyer: Buyer, answer: Answer, published: Quote) -> MarketResult[Any]:
+    answered_at = datetime.fromtimestamp(buyer.clock.now(), UTC)
+    return MarketResult(data=answer.data, quote=published, answered_at=answered_at)
+
+
+def _delivered(
+    data: T, published: Quote, payment: Payment, report: Report, unwritten: LedgerError | None, *, keep: bool
+) -> MarketResult[T]:
+    warnings = receipt_warnings(report.receipt, payment)
+    if unwritten is not None:
+        warnings = (f"the delivery could not be written to the ledger: {unwritten.message}", *warnings)
+    if report.receipt_problem is not None:
+        warnings += (report.receipt_problem,)
+    for warning in warnings:
+        event("payment_warning", "payment %(payment_id)s: %(reason)s", payment_id=payment.id, reason=warning)
+    is_kept = keep or payment.purchase is not None
+    return MarketResult(
+        data=data,
+        quote=published,
+        payment=replace(payment, waits=False, reply=payment.reply if is_kept else None),
+        receipt=report.receipt,
+        warnings=warnings,
+        answered_at=payment.updated_at,
+    )
+
+
+def dry_run(
+    buyer: Buyer, intent: PurchaseIntent, request: Request[Any], policy: RetryPolicy, give_up: float
+) -> Steps[DryRun]:
+    """What a purchase would hand over: it is driven until it would take a slot or write, and does not do that."""
+    steps = purchase(buyer, intent, request, policy, give_up)
+    seen: Overview | None = None
+    refused: PaymentError | None = None
+    try:
+        effect = next(steps)
+        while not isinstance(effect, Refuse | Slot | Write):
+            result: Any = True if isinstance(effect, Lock) else (yield effect)
+            if isinstance(effect, Look):
+                seen = result
+                if result.row is not None:  # a call that works on it changes nothing
+                    result = replace(result, row=replace(result.row, owner=None))
+            effect = steps.send(result)
+        published = quote(buyer, intent) if seen is None else intent.quote(seen.spending)
+        if isinstance(effect, Write):
+            existing = None if effect.row is None else effect.row.payment
+            return DryRun(quote=published, existing=existing)  # its answer is here
+        refused = effect.error if isinstance(effect, Refuse) else None
+        if effect.terms is not None:
+            draft = drafted(buyer, intent, effect.terms, new_nonce(), buyer.time.moment(buyer.clock))
+            fields = authorization(draft)
+            if intent.name is not None and effect.earlier is None:
+                del fields["nonce"]  # it takes the key
+            requirement = effect.terms.requirement.raw
+            return DryRun(
+                quote=published,
+                authorization=fields,
+                requirement=requirement,
+                existing=effect.earlier,
+                refusal=refused,
+            )
+        existing = effect.earlier
+    except StopIteration as done:
+        return DryRun(quote=done.value.quote, existing=done.value.payment)
+    except PaymentError as error:
+        refused, existing = error.with_traceback(None), error.payment
+    finally:
+        steps.close()
+    return DryRun(
+        quote=quote(buyer, intent) if seen is None else intent.quote(seen.spending),
+        authorization=None if existing is None else authorization(existing),
+        existing=existing,
+        refusal=refused,
+    )
