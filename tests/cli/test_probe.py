@@ -509,7 +509,8 @@ def test_the_command(trade: Terminal, shown: MockServer, brief: None, files: Pat
     shown.add_fault("content_type", route="/v1/wallets")
     run = trade("doctor", "--service", tty=True, columns=100, env={"NO_COLOR": "1"})
     assert run.code == 10
-    assert re.search(r"finding +point.*\n *broken +json +GET /v1/wallets: text/html", run.out)
+    assert re.search(r"finding +point +seen +specification.*\n *broken +json +GET /v1/wallets: text/html", run.out)
+    assert run.err.startswith(f"asking {shown.url.removeprefix('http://')} · this machine, and listening: at most ")
 
 
 @pytest.mark.long

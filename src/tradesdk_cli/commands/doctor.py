@@ -100,7 +100,7 @@ def _probe(
     """Asks the service, prints what it does, and keeps that for the mock."""
     from tradesdk_cli.output.columns import PROBE
     from tradesdk_cli.pay.checkout import amount_of, market_client
-    from tradesdk_cli.probe.ask import Probe
+    from tradesdk_cli.probe.ask import LONGEST, Probe
     from tradesdk_cli.probe.points import differences, of_file, options, rows, usual
     from tradesdk_cli.retries import SayingClock
     from tradesdk_cli.session import session
@@ -130,6 +130,8 @@ def _probe(
             write=write,
             pay=pay,
         )
+        if run.out.draws(many=True):
+            run.out.note(f"asking {run.target().text}, and listening: at most {LONGEST:g} s")
         found = rows(probe.run())
         broken = [row for row in found if row["finding"] == "broken"]
         # A mock cannot do what it has no value for: no file says it either.
@@ -142,7 +144,8 @@ def _probe(
             row["file"] = expected.get(row["point"])
         shown = found if run.settings.verbose else broken + otherwise
         like = "the mock by default" if compare is None else f"a mock with {compare}"
-        run.out.many(PROBE, [shown], empty=f"no rule is broken, and the service does what {like} does")
+        columns = [one for one in PROBE if compare is not None or one.key != "file"]
+        run.out.many(columns, [shown], empty=f"no rule is broken, and the service does what {like} does")
         if len(shown) < len(found):
             run.out.note(f"{counted(len(found) - len(shown), 'points')} more with -v: unseen, or like {like}")
         for ident in probe.left_behind:
