@@ -47,12 +47,12 @@ class JumpingClock(VirtualClock):
     def __init__(self, at_a_wait: Callable[[JumpingClock], None] | None = None) -> None:
         super().__init__()
         self.off = 0.0
-        self._at_a_wait = at_a_wait
+        self.at_a_wait = at_a_wait
 
     def _note(self, seconds: float) -> float:
         end = super()._note(seconds)
-        if self._at_a_wait is not None:
-            self._at_a_wait(self)
+        if self.at_a_wait is not None:
+            self.at_a_wait(self)
         return end
 
     def now(self) -> float:
