@@ -370,7 +370,8 @@ class AsyncSession:
     async def unanswered(self, claim: RateClaim, *, sent: bool) -> None:
         """Tell the rate limiter of a request without an answer."""
         try:
-            await run_to_completion(partial(self.limiter.failed, claim, sent=sent))
+            failed = partial(self.limiter.failed, claim, sent=sent)
+            await (failed() if self.rate_limiter is None else run_to_completion(failed))  # ours never waits
         except failures(Exception) as error:  # it must not hide what became of the request
             limiter_failed(error)
 

@@ -371,7 +371,8 @@ class Session:
     def unanswered(self, claim: RateClaim, *, sent: bool) -> None:
         """Tell the rate limiter of a request without an answer."""
         try:
-            run_to_completion(partial(self.limiter.failed, claim, sent=sent))
+            failed = partial(self.limiter.failed, claim, sent=sent)
+            (failed() if self.rate_limiter is None else run_to_completion(failed))  # ours never waits
         except failures(Exception) as error:  # it must not hide what became of the request
             limiter_failed(error)
 
