@@ -91,6 +91,8 @@ def logging_of_a_program(sets: str, raises: str) -> Iterator[list[logging.LogRec
         logger.setLevel(logging.DEBUG)
         if raises == "filter":
             logger.addFilter(raising)
+        elif raises == "logger":
+            logger.isEnabledFor = refuse  # type: ignore[assignment,method-assign]
     try:
         yield arrived
     finally:
@@ -99,6 +101,7 @@ def logging_of_a_program(sets: str, raises: str) -> Iterator[list[logging.LogRec
             logger.handlers, logger.propagate = [], True
             logger.setLevel(logging.NOTSET)
             logger.removeFilter(raising)
+            vars(logger).pop("isEnabledFor", None)
 
 
 async def every_call() -> list[object]:
@@ -120,7 +123,7 @@ async def test_a_factory_that_sets_a_field_of_ours_changes_no_result(name: str) 
 
 
 @pytest.mark.twin
-@each_of("place", ["factory", "filter", "filter of a handler", "handler"])
+@each_of("place", ["logger", "factory", "filter", "filter of a handler", "handler"])
 async def test_logging_that_raises_changes_no_result(place: str) -> None:
     await play("other", place)
 
@@ -128,7 +131,7 @@ async def test_logging_that_raises_changes_no_result(place: str) -> None:
 async def play(sets: str, raises: str) -> None:
     with logging_of_a_program(sets, raises) as arrived:
         assert await every_call() == ["a1", "one", True, ["s1"], None]
-    assert bool(arrived) is (raises not in ("factory", "filter"))
+    assert bool(arrived) is (raises not in ("logger", "factory", "filter"))
     assert len(set(map(id, arrived))) == len(arrived), "a record came twice"
     texts = [record.getMessage() for record in arrived]
     assert not arrived or any("trying again" in text for text in texts), texts

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from .._http import settings
-from .._http.log_events import event, limiter_failed, log_rate_limit_wait, logger, wire
+from .._http.log_events import event, is_shown, limiter_failed, log_rate_limit_wait, logger, wire
 from .._http.rate_limit import RateWindow
 from .._http.request import Request
 from .._http.response import BodyReader, failure_of, moment_after, status_error
@@ -281,7 +281,7 @@ class AsyncSession:
             unreadable = APIResponseError(text, method=request.method, url=url, response=response)
         if arrived is not None:
             arrived(response, unreadable)
-        logged = logger.isEnabledFor(logging.DEBUG)
+        logged = is_shown(logger, logging.DEBUG)
         seconds = clock.monotonic() - started if logged else 0.0
         try:
             await self.limiter.answered(claim, status, answer.headers)

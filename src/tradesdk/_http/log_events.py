@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from .._system.interrupts import suppress
+from .._system.interrupts import failures, suppress
 from .._values.text import printable
 from ..errors import APIError
 
@@ -97,9 +97,17 @@ def event(
     log(logger, level, text, values, values)
 
 
+def is_shown(to: logging.Logger, level: int) -> bool:
+    """Whether the program wants such records; a logger of its own that raises gets none."""
+    try:
+        return to.isEnabledFor(level)
+    except failures(Exception):
+        return False
+
+
 def log(to: logging.Logger, level: int, text: str, argument: object, fields: Mapping[str, Any]) -> None:
     """Log a record for the caller's caller. What a program's factory, filter or handler raises is dropped here."""
-    if not to.isEnabledFor(level):
+    if not is_shown(to, level):
         return
     for extra in (fields, None):  # a factory may have set one of our names
         with suppress(Exception):
