@@ -171,7 +171,7 @@ def test_a_disk_that_is_full(trade: Terminal) -> None:
 @long
 @pytest.mark.parametrize(
     ("line", "limit"),
-    [("--mock account show", 4), ("--mock account show", 6), ("pay history", 4), ("config set output json", 4)],
+    [("--mock account show", 5), ("--mock account show", 6), ("pay history", 5)],
 )
 def test_too_many_open_files(trade: Terminal, line: str, limit: int) -> None:
     trade("--mock", "account", "show")
