@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -25,7 +24,7 @@ from tradesdk import (
 from tradesdk.payments.ledger.settings import BUDGET
 from tradesdk.payments.signing.secp256k1 import checksummed
 
-from .._clock import VirtualClock, http_date
+from .._clock import VirtualClock
 from .._paidservice import JumpingClock
 from .._rows import each_of
 from .._seller import PAYMENT_HEADER, PRICE, TWO, Seller, asks_2, settled
@@ -164,17 +163,6 @@ async def test_a_receipt_of_success_is_not_lost_where_a_wait_takes_too_long() ->
     assert payment.receipt is not None
     assert (payment.stage, payment.charged) == (PaymentStage.TAKEN, True)
     assert (await client.payments.spending()).held == 0
-
-
-def dated_by(clock: JumpingClock, seller: Seller) -> Callable[[httpx.Request], httpx.Response]:
-    """The service's own clock is right, whatever becomes of the local one."""
-
-    def answering(request: httpx.Request) -> httpx.Response:
-        answer = seller(request)
-        answer.headers["Date"] = http_date(clock.truth)
-        return answer
-
-    return answering
 
 
 def used(request: httpx.Request) -> httpx.Response:

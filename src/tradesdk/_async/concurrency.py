@@ -21,7 +21,6 @@ from ..errors import TradeError
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
-AsyncAction = Callable[[], Awaitable[T]]
 
 
 def argument_called(right: str, *, not_: str) -> Callable[[F], F]:

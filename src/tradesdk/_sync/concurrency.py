@@ -22,7 +22,6 @@ from ..errors import TradeError
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
-Action = Callable[[], T]
 _SHARE = 0.25  # seconds; anyio tries the next address after as many
 _SLICE = 0.2  # seconds; closing a socket in another thread would not end a `select`
 

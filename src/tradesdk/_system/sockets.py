@@ -6,7 +6,7 @@ import select
 import socket
 import sys
 
-from .interrupts import suppress
+from .interrupts import failures, suppress
 
 
 def cut_off(reading: object) -> None:
@@ -31,10 +31,11 @@ def cut_off(reading: object) -> None:
 
 def is_readable(sock: socket.socket) -> bool:
     """Whether reading would not wait: something came, or a side has closed."""
-    with suppress(ValueError):  # another thread of ours has just closed it
+    try:
         if sys.platform == "win32":
             return bool(select.select([sock], [], [], 0)[0])
         poll = select.poll()
         poll.register(sock, select.POLLIN)
         return bool(poll.poll(0))
-    return True
+    except failures(ValueError):  # another thread of ours has just closed it
+        return True
