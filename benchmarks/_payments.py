@@ -28,11 +28,8 @@ def payment(created: float = NOW) -> Payment:
     return Payment(
         id=f"pay_{number:024x}",
         fingerprint=f"{number:064x}",
-        method="POST",
         url=f"{ORIGIN}/v1/token-prices",
         body=b'{"tokens":[{"identifier":"ETH"},{"identifier":"BRETT"}]}',
-        network="eip155:8453",
-        asset="0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
         payer="0x" + "1a" * 20,
         pay_to="0x" + "2b" * 20,
         amount=60_000,

@@ -19,8 +19,8 @@ from eth_account.messages import encode_typed_data
 
 from tradesdk._market import price
 from tradesdk._values.http import Headers, RawResponse
-from tradesdk._values.payment import Payment
-from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC, check_url, choose, longest_validity
+from tradesdk._values.payment import USDC, Payment
+from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, check_url, choose, longest_validity
 from tradesdk.payments.protocol import encode_payment, parse_offer
 from tradesdk.payments.signing.secp256k1 import keccak256
 from tradesdk.payments.signing.signer import (
@@ -75,11 +75,8 @@ def pay(signer: Signer) -> str:
     payment = Payment(
         id="pay_" + "0" * 24,
         fingerprint="",
-        method="POST",
         url=URL,
         body=b"",
-        network=requirement.network,
-        asset=requirement.asset,
         payer=signer.address,
         pay_to=requirement.pay_to,
         amount=int(requirement.amount),

@@ -13,11 +13,8 @@ def payment(number: int = 1, amount: int = 30_000, **changes: Any) -> Payment:
     made = Payment(
         id=f"pay_{number:024x}",
         fingerprint=f"{number:064x}",
-        method="POST",
         url="https://service.example/v1/token-prices",
         body=b"{}",
-        network="eip155:8453",
-        asset="0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
         payer="0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1",
         pay_to="0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
         amount=amount,
@@ -34,7 +31,7 @@ def payment(number: int = 1, amount: int = 30_000, **changes: Any) -> Payment:
 
 SENT: dict[str, Any] = {"stage": PaymentStage.SENT, "code": ReasonCode.NONE}
 UNKNOWN: dict[str, Any] = {"stage": PaymentStage.SENT, "code": ReasonCode.UNKNOWN}
-REJECTED: dict[str, Any] = {"stage": PaymentStage.SENT, "code": ReasonCode.REJECTED, "refused": True}
+REJECTED: dict[str, Any] = {"stage": PaymentStage.SENT, "code": ReasonCode.REJECTED}
 UNUSABLE: dict[str, Any] = {"stage": PaymentStage.TAKEN, "code": ReasonCode.UNDELIVERED}
 UNSENT: dict[str, Any] = {
     "stage": PaymentStage.SENT,

@@ -330,8 +330,26 @@ async def test_a_server_error_after_a_payment_proves_nothing(status: int) -> Non
     assert len({one.headers[PAYMENT_HEADER] for one in seller.paid}) == 1
     seller.clock.advance(1000)
     (payment,) = await client.payments.list()
-    assert (payment.stage, payment.refused) == (PaymentStage.SENT, False)
+    assert (payment.stage, payment.is_refused) == (PaymentStage.SENT, False)
     assert (await client.payments.spending()).held == PRICE
+
+
+async def test_a_given_client_that_quotes_the_request_shows_no_payment() -> None:
+    """A payment in an error, its cause, or the ledger could be cashed by whoever reads it."""
+
+    def quoting(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadError(f"no answer to {request.headers[PAYMENT_HEADER]}", request=request)
+
+    seller = Seller(sold=quoting)
+    client = market_of(seller, max_retries=0)
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        await client.token_prices(TWO)
+    cause = caught.value.__cause__
+    assert isinstance(cause, APIConnectionError)
+    (payment,) = await client.payments.list()
+    for text in (str(caught.value), caught.value.reason, str(cause), payment.reason):
+        assert seller.paid[0].headers[PAYMENT_HEADER] not in str(text)
+        assert "****" in str(text)
 
 
 async def test_a_certificate_that_a_given_client_refuses_ends_a_paid_call_at_once() -> None:

@@ -64,11 +64,8 @@ def draft(fingerprint: str | None = None, **changes: Any) -> Payment:
     values: dict[str, Any] = {
         "id": f"pay_{number:024x}",
         "fingerprint": fingerprint or f"call {number}",
-        "method": "POST",
         "url": f"{ORIGIN}/v1/token-prices",
         "body": b'{"tokens":["ETH"]}',
-        "network": "eip155:8453",
-        "asset": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
         "payer": OTHER,
         "pay_to": ADDRESS,
         "amount": 30_000,

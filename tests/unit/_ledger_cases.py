@@ -432,8 +432,7 @@ def a_signature_that_was_not_handed_over_counts_nothing(store: Ledger, place: st
     for owner, number in (("you", signed.signatures), ("me", signed.signatures - 1)):
         assert told(store, replace(signed, signatures=number), code, owner=owner, **unsent) == signed
     after = told(store, signed, code, "why", owner="me", **unsent)
-    refused = code is ReasonCode.NOT_RECEIVED
-    assert after == replace(first, signatures=signed.signatures, code=code, reason="why", refused=refused)
+    assert after == replace(first, signatures=signed.signatures, code=code, reason="why")
     assert (after.is_unsent, after.charged) == (place in ("new", UNSENT), first.charged)
     assert [store.spending(PLENTY, now=moment) for moment in moments] == counted
     store.check()
@@ -804,7 +803,7 @@ def what_is_resubmitted_may_be_taken(store: Ledger, place: str) -> None:
     payment = at(store, place)
     again = resubmit(store, payment, now=NOW + 1)
     assert again.in_doubt
-    assert (again.code, again.refused) == (payment.code, False)
+    assert (again.code, again.reason) == (ReasonCode.NONE, "")
     assert (again.submissions, again.header) == (payment.submissions + 1, HEADER)
     assert store.get(payment.id) == again
 

@@ -305,7 +305,6 @@ class Course:
             paid=None,
             code=ReasonCode.NONE,
             reason="",
-            refused=False,
             counted=counts,
             header=HEADER,
             submissions=(0 if earlier.paid is False else earlier.submissions) + 1,
@@ -323,7 +322,7 @@ class Course:
         if not payment.is_open or older or self.is_claimed_by_another(payment, owner):
             assert resubmit(self.store, payment, **changes) == payment
             return
-        expected = self.put(payment, refused=False, submissions=payment.submissions + 1)
+        expected = self.put(payment, code=ReasonCode.NONE, reason="", submissions=payment.submissions + 1)
         self.claims[payment.id] = (owner, until)
         assert resubmit(self.store, payment, **changes) == expected
 
@@ -354,11 +353,10 @@ class Course:
         expected = payment
         if counts:
             changes: dict[str, Any] = {"stage": stage, "code": code, "reason": reason}
-            changes["refused"] = code in REFUSALS
             if code is ReasonCode.SUSPECT:
                 changes["settle_failed"] = max(payment.settle_failed, payment.signatures - older)
             if not sent and since == 1:
-                expected = replace(before, code=code, reason=reason, refused=changes["refused"])
+                expected = replace(before, code=code, reason=reason)
                 expected = replace(expected, signatures=payment.signatures)
                 self.payments[self.payments.index(payment)] = expected
                 self.before[payment.id] = expected

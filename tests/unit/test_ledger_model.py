@@ -77,7 +77,7 @@ def fill(ledger: Ledger, payments: int, last: float, apart: float) -> None:
     values = dict(zip(schema.COLUMNS, row, strict=True))
     for number in range(2 * payments):
         end, name = int(last - apart * (number // 2)), f"{values['id']}_{number}"
-        answered = {"stage": "answered", "refused": 0} if number % 2 else {"stage": "sent", "refused": 1}
+        answered = {"stage": "answered", "code": "delivered"} if number % 2 else {"stage": "sent", "code": "rejected"}
         changes = {"id": name, "fingerprint": name, "counts_until": end, **answered}
         rows.append([*(values | changes).values(), None, 0.0])
         counted.update(zip(UNITS, place(end), strict=True))

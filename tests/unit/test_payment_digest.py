@@ -8,7 +8,8 @@ from eth_utils.crypto import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC
+from tradesdk._values.payment import USDC
+from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION
 from tradesdk.payments.signing.secp256k1 import keccak256
 from tradesdk.payments.signing.signer import DOMAIN_SEPARATOR, TYPE_HASH, authorization_signable, new_nonce
 

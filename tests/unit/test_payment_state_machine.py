@@ -88,7 +88,7 @@ def flow(
     """A payment that was sent with that result, and is resent or signed `again`; without a result: its first time."""
     fresh = draft(valid_before=int(NOW + valid), purchase=purchase, settle_failed=settle_failed)
     sent = replace(fresh, stage=PaymentStage.SENT, submissions=1, signatures=1)
-    earlier = fresh if before is None else replace(sent, refused=before.refused, paid=paid)
+    earlier = fresh if before is None else replace(sent, code=before.code, paid=paid)
     signed = replace(sent, submissions=2, signatures=2) if again else sent
     return Walk(policy or RetryPolicy(), signed, Tries.after(earlier, expired=expired))
 

@@ -24,7 +24,7 @@ from .._seller import BASE, PRICE, TWO, Seller, asks_2
 
 CALL = market.token_prices(TWO)
 INTENT = PurchaseIntent(
-    method="POST", url=BASE + CALL.request.path, body=CALL.request.body or b"", path=CALL.request.path, tokens=2,
+    url=BASE + CALL.request.path, body=CALL.request.body or b"", path=CALL.request.path, tokens=2,
     amount=PRICE,
 )  # fmt: skip
 

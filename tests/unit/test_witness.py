@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import ChainVerdict, Payment
-from tradesdk.payments.guards import USDC
+from tradesdk._values.payment import USDC
 from tradesdk.payments.witness import NodeFailedError, agreed, examine, undecided
 
 from .._payments import payment

@@ -88,11 +88,10 @@ class AsyncPurchaseDriver:
         if path not in ENDPOINTS:
             raise ConfigError(f"payment {payment.id} is for {payment.url}, and this client is for {base}")
         call = MarketRequest(
-            Request(payment.method, path, partial(decode_by_path, path), body=payment.body, operation=Operation.QUERY),
+            Request("POST", path, partial(decode_by_path, path), body=payment.body, operation=Operation.QUERY),
             tokens=None,
         )
         intent = PurchaseIntent(
-            method=payment.method,
             url=payment.url,
             body=payment.body,
             path=path,
@@ -135,7 +134,6 @@ class AsyncPurchaseDriver:
     ) -> PurchaseIntent:
         request = call.request
         return PurchaseIntent(
-            method=request.method,
             url=self.session.base_url + request.target,
             body=request.body or b"",
             path=request.path,

@@ -263,9 +263,11 @@ class Session:
             except BaseException:
                 self.unanswered(claim, sent=sent)
                 raise
-            if payment is not None and not self.sender.tells_if_sent(error):
-                lost.sent = True  # a payment that may have arrived counts as sent
-                lost.temporary |= lost.code != "certificate_refused"
+            if payment is not None:
+                lost.message = payment.hidden_in(lost.message)  # a given client may quote the request
+                if not self.sender.tells_if_sent(error):
+                    lost.sent = True  # a payment that may have arrived counts as sent
+                    lost.temporary |= lost.code != "certificate_refused"
             self.unanswered(claim, sent=lost.sent)
             text = "%(method)s %(url)s: %(reason)s"
             event("request_failed", text, lost, level=logging.DEBUG, method=request.method, url=url)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import binascii
-import json
 import math
 import re
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from .money import show_usd, shown_usd, usd
@@ -24,6 +23,10 @@ PAYMENT_HEADER = "PAYMENT-SIGNATURE"
 """The request header of a payment."""
 GRACE = 30
 """Seconds after `valid_before` until an authorization counts as expired."""
+NETWORK = "eip155:8453"
+"""Base, as x402 names it: the only network."""
+USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+"""The contract of USDC on Base, the only asset. Six decimals: an atomic unit is a micro-dollar."""
 LONGEST_VALIDITY = 3600
 """Seconds. Nothing is signed that is valid for longer."""
 
@@ -89,6 +92,7 @@ class ReasonCode(StrEnum):
     """A named purchase whose nonce was used before this ledger sent it: another machine, or a lost ledger, paid."""
 
 
+_REFUSALS = {ReasonCode.REJECTED, ReasonCode.REFUSED, ReasonCode.NOT_RECEIVED}
 _TAKEN = {ReasonCode.SUSPECT: "probably paid", ReasonCode.TAKEN_ELSEWHERE: "paid elsewhere"}
 
 
@@ -120,11 +124,6 @@ class Receipt:
         """The amount in dollars."""
         return None if self.amount is None else usd(self.amount)
 
-    def without(self, payment: Payment) -> Receipt:
-        """The same without the signed payment, which a service may repeat."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Receipt(**json.loads(payment.hidden_in(json.dumps(values))))
-
 
 def latest_end(now: float) -> int:
     """When what was signed at a local time ends at the latest. What ends later was signed by a clock that was ahead."""
@@ -149,14 +148,11 @@ class Payment:
         paid: what the proof says: True, False, or None without one.
         code: what the last answer means.
         reason: the same in words: the service's, if it gave a reason.
-        refused: the service says that it was not taken, and it was not sent since. It counts all the same.
-        fingerprint: what it pays for: a hash of payer and, if it has one, the purchase's name; else of method, URL and
-            body.
-        method: the HTTP method.
-        url: the full URL.
+        fingerprint: what it pays for: a hash of payer and, if it has one, the purchase's name; else of URL and body.
+        url: the full URL, to which the request is a POST.
         body: the request's body.
-        network: as in the offer.
-        asset: the token's contract.
+        network: Base, as x402 names it. The same for all payments.
+        asset: the contract of USDC. The same for all payments.
         payer: the paying address.
         pay_to: the recipient.
         amount: micro-dollars, of the newest signature.
@@ -184,13 +180,13 @@ class Payment:
         run: the id of the batch run that handed it over last; None for a single call. It counts in all those that did.
     """
 
+    network: ClassVar[str] = NETWORK
+    asset: ClassVar[str] = USDC
+
     id: str
     fingerprint: str
-    method: str
     url: str
     body: bytes
-    network: str
-    asset: str
     payer: str
     pay_to: str
     amount: int
@@ -204,7 +200,6 @@ class Payment:
     paid: bool | None = None
     code: ReasonCode = ReasonCode.NONE
     reason: str = ""
-    refused: bool = False
     counted: int = 0
     header: SignedHeader | None = None
     submissions: int = 0
@@ -243,9 +238,14 @@ class Payment:
         return self.stage is PaymentStage.SENT and self.submissions > 0 and self.paid is None
 
     @property
+    def is_refused(self) -> bool:
+        """Whether the service says that it was not taken, and it was not sent since. It counts all the same."""
+        return self.code in _REFUSALS
+
+    @property
     def in_doubt(self) -> bool:
         """Whether it was handed over, and neither a proof nor the service's word says what became of it."""
-        return self.is_open and not self.refused
+        return self.is_open and not self.is_refused
 
     def is_expired(self, now: float) -> bool:
         """Whether nothing that was signed for its nonce can be taken any more, at a local time in Unix seconds."""
@@ -280,7 +280,7 @@ class Payment:
             return ("paid, no answer" if self.needs_proof else "paid") if self.paid else "not paid"
         if self.stage is PaymentStage.TAKEN:
             return _TAKEN.get(self.code, "paid, unproven")
-        word = "rejected" if self.refused else "unknown"
+        word = "rejected" if self.is_refused else "unknown"
         return word if self.is_live(now) else f"{word}, expired"
 
     @property

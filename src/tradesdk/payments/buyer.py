@@ -162,11 +162,8 @@ def drafted(buyer: Buyer, intent: PurchaseIntent, terms: Terms, nonce: str, at: 
     draft = Payment(
         id=f"pay_{uuid4().hex[:24]}",
         fingerprint=intent.fingerprint(payer),
-        method=intent.method,
         url=intent.url,
         body=intent.body,
-        network=requirement.network,
-        asset=requirement.asset,
         payer=payer,
         pay_to=requirement.pay_to,
         amount=int(requirement.amount),
@@ -192,7 +189,7 @@ def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, own
         known = seen.settings.get(secret_of(buyer.payer))
         if known not in (None, secret.id):  # names that only other ledgers have would be paid for again
             raise purchase_secret_changed(buyer.payer, known or "", secret.id)
-        nonce = secret.nonce(intent.name, payer=buyer.payer, asset=requirement.asset)
+        nonce = secret.nonce(intent.name, payer=buyer.payer)
     payment = drafted(buyer, intent, terms, nonce, buyer.time.moment(buyer.clock))
     if abs(difference := buyer.time.difference) > REPORTED:
         side = "ahead of" if difference > 0 else "behind"

@@ -15,16 +15,12 @@ from .._http.settings import canonical_host, is_loopback
 from .._values.details import PaymentDetails, PriceDetails, RecipientDetails
 from .._values.hints import HINTS
 from .._values.money import shown_usd, usd
-from .._values.payment import LONGEST_VALIDITY
+from .._values.payment import LONGEST_VALIDITY, NETWORK, USDC
 from .._values.text import printable
 from ..errors import ErrorCode, PaymentRefusedError
 from .protocol import Offer, Requirement
 
 SCHEME = "exact"
-NETWORK = "eip155:8453"
-"""Base."""
-USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
-"""The contract of USDC on Base. Six decimals: an atomic unit is a micro-dollar."""
 DOMAIN_NAME = "USD Coin"
 DOMAIN_VERSION = "2"
 _CHAIN = (8453, "8453")

@@ -138,7 +138,7 @@ def shown_name(payment: Payment) -> str:
 def purchase_changed(payment: Payment) -> PaymentRefusedError:
     body = printable(payment.body.decode("utf-8", "replace"), 200)
     return PaymentRefusedError(
-        f"purchase {shown_name(payment)} is for {payment.method} {printable(payment.url, 200)} {body} (payment "
+        f"purchase {shown_name(payment)} is for {printable(payment.url, 200)} {body} (payment "
         f"{payment.id}); nothing was paid now",
         code="purchase_changed",
         hint="ask for the same data as then, or give this purchase another name",

@@ -332,7 +332,7 @@ def purchase(
                 # Record what that means.
                 time_left = give_up - at.monotonic
                 end, tries, wait, signs = judge(
-                    report.without(payment), payment, tries, policy, at=latest(), now=at.local, time_left=time_left
+                    report, payment, tries, policy, at=latest(), now=at.local, time_left=time_left
                 )
                 if end.meaning is DELIVERED and response is not None:
                     if lost is None:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from .._http.arguments import comparable, required_text
-from .._values.payment import Payment
+from .._values.payment import USDC, Payment
 from .._values.text import bare_key, printable
 from ..errors import InvalidArgumentError, PaymentRefusedError
 from .budget import Spending
@@ -31,7 +31,6 @@ class PurchaseIntent:
     `resumed`: the payment that it resends or reads the answer of; then nothing is signed.
     """
 
-    method: str
     url: str
     body: bytes
     path: str
@@ -46,13 +45,13 @@ class PurchaseIntent:
     @property
     def key(self) -> str:
         """The same for calls of one client of which one waits for the other."""
-        same = f"{self.method} {self.url} {self.body.decode('latin-1')}"
+        same = f"{self.url} {self.body.decode('latin-1')}"
         return same if self.name is None else f"purchase {self.name}"
 
     def fingerprint(self, payer: str) -> str:
         if self.name is not None:
             return named_fingerprint(self.name, payer)
-        return _hash(self.method.encode(), self.url.encode(), self.body, payer.lower().encode())
+        return _hash(self.url.encode(), self.body, payer.lower().encode())
 
     def quote(self, spending: Spending) -> Quote:
         """The published price beside what is spent."""
@@ -60,8 +59,8 @@ class PurchaseIntent:
 
     def is_for(self, payment: Payment) -> bool:
         """Whether a payment asks the same service for the same data, in any order of the fields in the body."""
-        same = payment.method == self.method and payment.url == self.url
-        return same and (payment.body == self.body or _canonical(payment.body) == _canonical(self.body))
+        is_same = payment.body == self.body or _canonical(payment.body) == _canonical(self.body)
+        return payment.url == self.url and is_same
 
 
 def purchase_name(name: str | None, argument: str = "purchase") -> str | None:
@@ -94,9 +93,9 @@ class PurchaseSecret:
         self.__value = value
         self.id = hmac.digest(value, b"tradesdk purchase secret id", "sha256").hex()[:16]
 
-    def nonce(self, name: str, *, payer: str, asset: str) -> str:
+    def nonce(self, name: str, *, payer: str) -> str:
         """The nonce of a name, as hexadecimal digits after 0x. The same on every machine with the same secret."""
-        parts = _CHAIN.to_bytes(32, "big") + _bytes(asset) + _bytes(payer) + hashlib.sha256(name.encode()).digest()
+        parts = _CHAIN.to_bytes(32, "big") + _bytes(USDC) + _bytes(payer) + hashlib.sha256(name.encode()).digest()
         return "0x" + hmac.digest(self.__value, _NAMED + parts, "sha256").hex()
 
     def __repr__(self) -> str:

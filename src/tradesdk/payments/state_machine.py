@@ -74,11 +74,6 @@ class Report:
         """What is written down before a wait, in which the answer may still come: a receipt would end it."""
         return replace(self, receipt=None)
 
-    def without(self, payment: Payment) -> Report:
-        """The same without the signed payment, which a service may repeat."""
-        receipt = None if self.receipt is None else self.receipt.without(payment)
-        return replace(self, reason=payment.hidden_in(self.reason), receipt=receipt)
-
 
 _VERIFY_REASONS = frozenset(
     {

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from .._values.http import parse_json
+from .._values.payment import USDC
 from .._values.text import printable
-from .guards import USDC
 from .results import ChainVerdict
 
 if TYPE_CHECKING:

@@ -46,7 +46,6 @@ def whole(payment: Payment, now: float) -> dict[str, Any]:
     return {
         **brief(payment, now),
         "updated_at": int(payment.updated),
-        "method": payment.method,
         "url": payment.url,
         "body": _read(payment.body),
         "pay_to": payment.pay_to,

@@ -197,7 +197,6 @@ class Submit:
             paid=None,
             code=ReasonCode.NONE,
             reason="",
-            refused=False,
             counted=counts,
             header=self.payment.header,
             submissions=submissions,
@@ -213,8 +212,6 @@ def with_terms(payment: Payment, terms: Payment) -> Payment:
     until = max(payment.counts_until, terms.counts_until) if payment.signatures else terms.counts_until
     return replace(
         payment,
-        network=terms.network,
-        asset=terms.asset,
         pay_to=terms.pay_to,
         amount=terms.amount,
         valid_before=terms.valid_before,
@@ -246,7 +243,8 @@ class Resubmit(LedgerChange):
         if refusal is not None:
             raise refusal
         # From now on it may be taken, whatever the service said before.
-        payment = replace(payment, refused=False, submissions=payment.submissions + 1, run=self.run or payment.run)
+        changes: dict[str, Any] = {"code": ReasonCode.NONE, "reason": "", "submissions": payment.submissions + 1}
+        payment = replace(payment, run=self.run or payment.run, **changes)
         return replace(row, payment=payment, owner=self.owner, until=self.until, mine=True)
 
 
@@ -279,7 +277,6 @@ class Record(LedgerChange):
         elif payment.stage is ANSWERED is not stage:
             return row
         changes: dict[str, Any] = {"code": meaning.code, "reason": storable(report.reason)}
-        changes["refused"] = meaning.refused
         if meaning.unsettled:
             changes["settle_failed"] = max(payment.settle_failed, self.signatures)
         if not report.sent:

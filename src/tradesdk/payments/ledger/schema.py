@@ -22,7 +22,7 @@ _COLLECTED = "reply IS NOT NULL AND stage NOT IN ('sent', 'taken') AND (waits = 
 _OPEN = "stage <> 'answered'"
 _STANDING = f"(purchase IS NOT NULL OR waits = 1 OR {_OPEN})"
 
-VERSION = 2
+VERSION = 3
 TABLES = (
     # Rows are never deleted, so `seq` only grows.
     """
@@ -30,11 +30,8 @@ TABLES = (
         seq INTEGER PRIMARY KEY,
         id TEXT NOT NULL UNIQUE,
         fingerprint TEXT NOT NULL,
-        method TEXT NOT NULL,
         url TEXT NOT NULL,
         body BLOB NOT NULL,
-        network TEXT NOT NULL,
-        asset TEXT NOT NULL,
         payer TEXT NOT NULL,
         pay_to TEXT NOT NULL,
         amount INTEGER NOT NULL CHECK (amount >= 0),
@@ -48,7 +45,6 @@ TABLES = (
         paid INTEGER,
         code TEXT NOT NULL,
         reason TEXT NOT NULL,
-        refused INTEGER NOT NULL,
         counted INTEGER NOT NULL CHECK (counted >= 0),
         header TEXT,
         submissions INTEGER NOT NULL,
@@ -257,7 +253,6 @@ _CONVERTED: dict[str, tuple[Callable[[Any], object], Callable[[Any], object]]] =
     "proof": (str, PaymentProof),
     "code": (str, ReasonCode),
     "paid": (int, _flag),
-    "refused": (int, _flag),
     "identified": (int, _flag),
     "waits": (int, _flag),
     "header": (SignedHeader, _header),  # hidden in tracebacks, too

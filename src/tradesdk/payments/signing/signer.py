@@ -15,6 +15,7 @@ from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 from ..._http.arguments import argument_called
 from ..._system.interrupts import failures
 from ..._values.frames import hides_locals
+from ..._values.payment import USDC
 from ...errors import ConfigError, InvalidArgumentError
 from .secp256k1 import ORDER, Opened, checksummed, eth_account, keccak256, opened, recovered
 
@@ -357,7 +358,7 @@ def authorization_signable(payment: Payment) -> Signable:
 
 def typed_data(payment: Payment) -> TypedData:
     """The typed data of a payment's transfer, new for each signer."""
-    from ..guards import DOMAIN_NAME, DOMAIN_VERSION, USDC  # few programs use it
+    from ..guards import DOMAIN_NAME, DOMAIN_VERSION  # few programs use it
 
     fields = (
         ("from", "address", checksummed(payment.payer)),
