@@ -146,7 +146,6 @@ ErrorCode = Literal[
     "purchase_changed",
     "already_delivered",
     "not_live",
-    "not_submitted",
     "no_such_payment",
     "not_unresolved",
     # payments refused by the service

@@ -247,7 +247,6 @@ _HINTS_OF_A_PAYMENT = {
     "unresolved_payment": "look at it: {trade} pay show {payment}; {again}",
     "already_delivered": "look at it: {trade} pay show {payment}; {again}",
     "not_live": "look at it: {trade} pay show {payment}; what it was for can be bought again",
-    "not_submitted": "look at it: {trade} pay show {payment}; what it was for can be bought again",
     "paid_undelivered": "see what came: {trade} pay show {payment}; {again}",
     "taken_elsewhere": "its answer is where it was paid for; {again}",
     "payment_rejected": (

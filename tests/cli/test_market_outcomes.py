@@ -290,7 +290,6 @@ TYPED = TokenDetails(unknown=("BRET",), suggestions=("BRETT", "BERT"))
             payment(purchase="monday"),
             f"look at it: {SHOW}; to buy it again, give it another --purchase name",
         ),
-        ("not_submitted", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
         ("over_price", DEAR, "to pay that anyway: --max-price 0.09"),
         ("over_price", ABSURD, "in the SDK's words"),
         (

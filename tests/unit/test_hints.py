@@ -8,13 +8,16 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 from typing import Any, get_args
 
 import httpx
 import pytest
 
+import tradesdk
 from tradesdk import (
     AmbiguousOutcomeError,
     APIStatusError,
@@ -80,15 +83,31 @@ def test_no_hint_is_left_over() -> None:
     assert set(HINTS) == set(get_args(ErrorCode))
 
 
+def test_every_code_is_raised_somewhere() -> None:
+    root = Path(tradesdk.__file__).parent
+    tables = {root / "errors.py", root / "_values" / "hints.py"}
+    source = "".join(file.read_text("utf-8") for file in root.rglob("*.py") if file not in tables)
+    source += "".join(re.findall(r"code[^=\n]*= \"\w+\"", (root / "errors.py").read_text("utf-8")))
+    assert [code for code in get_args(ErrorCode) if f'"{code}"' not in source] == []
+
+
 def test_what_is_named_in_a_hint_is_there() -> None:
-    """Methods of clients, attributes of errors: a hint that is followed leads somewhere."""
+    """Methods of clients, arguments, attributes of errors: a hint that is followed leads somewhere."""
     clients = (
         TradeClient(api_key=KEY, base_url=BASE),
         MarketClient(base_url=BASE, ledger=Ledger.memory(), signer=LocalSigner.from_key(PRIVATE)),
     )
+    parts = [getattr(client, name) for client in clients for name in dir(client) if not name.startswith("_")]
+    arguments = set[str]()
+    for owner in (*map(type, parts), *vars(tradesdk).values()):
+        for member in (owner, *vars(owner).values()) if isinstance(owner, type) else (owner,):
+            if callable(member := getattr(member, "__func__", member)):
+                with suppress(ValueError):  # it is written in C
+                    arguments |= set(inspect.signature(member).parameters)
     for code, hint in HINTS.items():
         for path in re.findall(r"\bclient((?:\.\w+)+)", hint):
             assert any(_reaches(client, path) for client in clients), (code, path)
+        assert set(re.findall(r"\b([a-z]\w*)=", hint)) <= arguments, code
     for client in clients:
         client.close()
 

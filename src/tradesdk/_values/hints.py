@@ -87,7 +87,7 @@ HINTS: dict[str, str] = {
     "recipient_is_payer": _BROKEN_OFFER,
     "recipient_changed": "ask the service whether error.details.address is correct; then pass it to payments.trust()",
     "bad_validity": _BROKEN_OFFER,
-    "short_validity": "ask the service for a longer maxTimeoutSeconds, or pass a lower min_validity=",
+    "short_validity": "ask the service for a longer maxTimeoutSeconds",
     "insecure_url": "set the base URL of the market data to one that starts with https://",
     "clock_difference": "correct this machine's clock",
     "unknown_token": "pass a listed symbol (client.supported_tokens()), or the token's address",
@@ -103,7 +103,6 @@ HINTS: dict[str, str] = {
     "purchase_changed": "ask for the same data as then, or give this purchase another name with purchase=",
     "already_delivered": f"look at it: client.payments.get(error.payment.id); {_ANOTHER_NAME}",
     "not_live": "make the call again",
-    "not_submitted": "make the call again: this payment was never sent",
     "no_such_payment": "list them: client.payments.list()",
     "not_unresolved": "look at it: client.payments.get(error.payment.id)",
     # payments refused by the service
