@@ -45,7 +45,7 @@ def tour(market: MarketClient) -> None:
 
     for payment in market.payments.list():
         print(f"{payment.stage} ${payment.amount_usd:.2f}, sent {payment.submissions}x, charged: {payment.charged}")
-    print(f"spent today: ${market.payments.spending().today_usd:.2f}")
+    print(f"spent today: ${market.payments.spending().today.counted_usd:.2f}")
 
 
 def win_rates(market: MarketClient) -> list[TokenWinRate]:

@@ -180,16 +180,16 @@ def _put(book: Book, row: Row, **changes: Any) -> Book:
 
 def sums_of(book: Book, now: float) -> Sums:
     """What counts, as the ledger keeps it."""
-    minute, day = rules.begin(now)
     sums: tuple[dict[int, Sum], ...] = ({}, {}, {})
+    first = (*rules.begin(now)[:-1], 0)
     for row in book:
         if row.payment.counted:
             counts, held = rules.signed(row.payment)
-            for found, at, least in zip(sums, rules.place(row.payment.counts_until), (minute, day, 0), strict=True):
+            for found, at, least in zip(sums, rules.place(row.payment.counts_until), first, strict=True):
                 if at >= least:
                     had, had_held = found.get(at, (0, 0))
                     found[at] = had + counts, had_held + held
-    return Sums(now, *sums)
+    return Sums(now, sums)
 
 
 @_step

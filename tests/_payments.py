@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tradesdk import Budget, MarketResult, Payment, PaymentProof, PaymentStage, Quote, ReasonCode, Spending
+from tradesdk import Budget, MarketResult, Payment, PaymentProof, PaymentStage, Quote, ReasonCode
+from tradesdk.payments.ledger.rules import Sums
 
 T = TypeVar("T")
 
@@ -57,8 +58,7 @@ def how(one: Payment) -> str:
 
 def quote(path: str, amount: int, tokens: int | None = None) -> Quote:
     """A quote without any budget behind it."""
-    nothing = Spending(last_hour=0, today=0, total=0, held=0, held_last_hour=0, held_today=0, budget=Budget())
-    return Quote(path=path, tokens=tokens, amount=amount, spending=nothing)
+    return Quote(path=path, tokens=tokens, amount=amount, spending=Sums(0.0).spending(Budget()))
 
 
 def result(data: T, paid: Payment | None, path: str = "/v1/token-prices") -> MarketResult[T]:

@@ -107,6 +107,7 @@ PUBLIC = {
     "TokenQuery",
     "Budget",
     "Spending",
+    "WindowSpending",
     "Ledger",
     "Quote",
     "DryRun",

@@ -95,6 +95,7 @@ def test_values_about_payments_are_documented() -> None:
     for name in (
         "Budget",
         "Spending",
+        "WindowSpending",
         "Quote",
         "MarketResult",
         "DryRun",

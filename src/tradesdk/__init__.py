@@ -146,6 +146,7 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .payments.batches import Batch as Batch
     from .payments.budget import Budget as Budget
     from .payments.budget import Spending as Spending
+    from .payments.budget import WindowSpending as WindowSpending
     from .payments.ledger.store import Ledger as Ledger
     from .payments.results import ChainVerdict as ChainVerdict
     from .payments.results import DryRun as DryRun
@@ -208,7 +209,7 @@ _HOMES = {
     "models.trades": "Trade TradeDetail",
     "models.wallets": "TokenBalance Wallet WalletBalance",
     "payments.batches": "Batch",
-    "payments.budget": "Budget Spending",
+    "payments.budget": "Budget Spending WindowSpending",
     "payments.ledger.store": "Ledger",
     "payments.results": "ChainVerdict DryRun MarketResult Quote Reconciliation",
     "payments.signing.keystore": "create_keystore keystore_address",

@@ -115,7 +115,7 @@ class AsyncPlay:
                 operations=1 + anew,
                 signatures_after=mock.payments.signatures(payer),
                 settled_after=len(mock.payments.settlements(payer)),
-                ledger=(await client.payments.spending()).total,
+                ledger=(await client.payments.spending()).total.counted,
                 mock=mock.payments.spent(payer),
                 warnings=() if error is not None else result.warnings,
             )
@@ -127,8 +127,8 @@ class AsyncPlay:
         except TradeError as error:
             found = None, error
         spending = await client.payments.spending()
-        self.highest = max(self.highest, spending.total)
-        assert self.mock.payments.spent(self.payer) <= spending.total <= LIMIT, "the ledger counts too little"
+        self.highest = max(self.highest, spending.total.counted)
+        assert self.mock.payments.spent(self.payer) <= spending.total.counted <= LIMIT, "the ledger counts too little"
         return found
 
     def _latest(self) -> Payment:

@@ -107,7 +107,7 @@ async def test_reconciling_frees_what_the_chain_has_not_seen(mock: MockService) 
     assert (how(settled), settled.charged) == ("sent, unknown, unpaid by chain", False)
     assert settled.reason == f"chain: not used at block {verdict.block}"
     assert (found.unresolved, found.live) == ((), ())
-    assert (await doubted.client.payments.spending()).total == 0
+    assert (await doubted.client.payments.spending()).total.counted == 0
     assert (await doubted.client.payments.get(payment.id)) == settled
     assert (await doubted.client.token_prices(["BRETT"])).charged is True
     mock.payments.assert_charged(times=1)
@@ -301,7 +301,7 @@ async def test_a_node_that_lies_costs_accuracy_of_the_budget_and_no_second_payme
     mock.add_fault("node_lie")
     ((settled, _),) = (await doubted.client.payments.reconcile()).witnessed
     assert how(settled) == "sent, unknown, unpaid by chain"
-    assert (await doubted.client.payments.spending()).total == 0
+    assert (await doubted.client.payments.spending()).total.counted == 0
     mock.payments.assert_charged(times=1, amount=payment.amount)
     mock.clear_faults()
     other = Doubted(mock, taken=False)
@@ -310,7 +310,7 @@ async def test_a_node_that_lies_costs_accuracy_of_the_budget_and_no_second_payme
     mock.clock.advance(120 + FINALITY)
     ((settled, verdict),) = (await other.client.payments.reconcile()).witnessed
     assert (how(settled), verdict.amount) == ("taken, unknown, paid by chain", lost.amount)
-    assert (await other.client.payments.spending()).total == lost.amount
+    assert (await other.client.payments.spending()).total.counted == lost.amount
 
 
 async def test_requests_to_nodes_are_few(mock: MockService) -> None:
@@ -408,13 +408,13 @@ def test_options_that_are_refused(options: dict[str, Any]) -> None:
 
 async def test_the_witness_of_the_environment(mock: MockService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRADE_RPC_URL", " ")
-    assert buyer_of(mock)._witness is None
+    assert buyer_of(mock)._paying.proofs.witness is None
     monkeypatch.setenv("TRADE_RPC_URL", f"https://node.example/{KEY}  https://other.example/v2/x?key={KEY}")
     async with buyer_of(mock) as client:
-        assert client.with_options(timeout=3)._witness is client._witness
-        assert repr(client._witness) == f"<{AsyncChainWitness.__name__} node.example, other.example>"
+        assert client.with_options(timeout=3)._paying.proofs.witness is client._paying.proofs.witness
+        assert repr(client._paying.proofs.witness) == f"<{AsyncChainWitness.__name__} node.example, other.example>"
         given = witness_of(mock)
-        assert buyer_of(mock, witness=given)._witness is given
+        assert buyer_of(mock, witness=given)._paying.proofs.witness is given
     monkeypatch.setenv("TRADE_RPC_URL", f"http://node.example/{KEY}")
     with pytest.raises(ConfigError, match="not https") as caught:
         buyer_of(mock)

@@ -34,7 +34,7 @@ from ._market import market_of, refused
 pytestmark = pytest.mark.twin
 
 WALLET_KEY = "0x" + "01" * 32
-VARIABLES = ("TRADE_BUDGET_PER_CALL", "TRADE_BUDGET_PER_HOUR", "TRADE_BUDGET_PER_DAY", "TRADE_BUDGET_TOTAL")
+VARIABLES = [f"TRADE_BUDGET_{name}" for name in ("PER_CALL", "PER_HOUR", "PER_DAY", "PER_MONTH", "TOTAL")]
 FREE = {"success": True, "data": {"total": 0, "tokens": []}, "error": None}
 
 
@@ -182,6 +182,7 @@ async def test_the_strictest_budget_wins(environment: pytest.MonkeyPatch) -> Non
         "per_call": Decimal("0.07"),
         "per_hour": Decimal("0.12"),
         "per_day": None,
+        "per_month": None,
         "total": Decimal("2.50"),
     }
     for _ in range(2):

@@ -96,7 +96,7 @@ async def test_a_dry_run_shows_what_would_be_signed() -> None:
     assert (len(bytes.fromhex(nonce[2:])), nonce[:2]) == (32, "0x")
     assert (signer.digests, len(seller.requests), seller.paid) == ([], 1, [])
     assert await client.payments.list() == []
-    assert (await client.payments.spending()).total == 0
+    assert (await client.payments.spending()).total.counted == 0
 
     await client.token_prices(TWO)
     signed = seller.payments[0]["payload"]["authorization"]

@@ -101,10 +101,16 @@ async def test_spending_is_what_the_mock_has_taken(mock: MockService) -> None:
     for _ in range(2):
         await client.token_prices(TWO)
     spending = await client.payments.spending()
-    assert spending.total == spending.today == spending.last_hour == mock.payments.spent() == 2 * PRICE
+    assert (
+        spending.total.counted
+        == spending.today.counted
+        == spending.last_hour.counted
+        == mock.payments.spent()
+        == 2 * PRICE
+    )
     assert (spending.held, spending.left) == (0, 380_000)
     mock.clock.advance(3661)  # the last second in which they could be taken is a minute later
-    assert (await client.payments.spending()).last_hour == 0
+    assert (await client.payments.spending()).last_hour.counted == 0
     assert (await client.payments.spending()).left == 500_000
 
 
@@ -204,7 +210,7 @@ async def test_reconcile_sorts_out_everything(mock: MockService) -> None:
     for one in again.unresolved:
         marked = await fresh.payments.mark(one.id, paid=seen[one.id] == "taken")
         assert marked.charged is (seen[one.id] == "taken")
-    assert (await fresh.payments.spending()).total == mock.payments.spent()
+    assert (await fresh.payments.spending()).total.counted == mock.payments.spent()
 
 
 async def test_reconcile_asks_for_no_payment_of_an_older_purchase_once_it_is_over(mock: MockService) -> None:
@@ -255,7 +261,7 @@ async def test_a_person_says_what_it_was(paid: bool, mock: MockService) -> None:
     marked = await client.payments.mark(doubted.id, paid=paid)
     assert how(marked) == ("taken, unknown, paid by person" if paid else "sent, unknown, unpaid by person")
     assert marked.charged is paid
-    assert (await client.payments.spending()).total == mock.payments.spent() == (PRICE if paid else 0)
+    assert (await client.payments.spending()).total.counted == mock.payments.spent() == (PRICE if paid else 0)
     with pytest.raises(PaymentRefusedError, match="not_unresolved"):
         await client.payments.mark(doubted.id, paid=not paid)
     await client.token_prices(TWO)  # no longer in the way
@@ -324,4 +330,4 @@ async def test_what_was_rejected_and_expired_is_free_when_a_person_says_so(mock:
     assert (await client.payments.spending()).held == PRICE
     assert (await buyer_of(mock, ledger=Ledger.memory(), budget=Budget(total="1")).payments.spending()).held == 0
     await client.payments.mark(unresolved.id, paid=False)
-    assert (await client.payments.spending()).total == 0
+    assert (await client.payments.spending()).total.counted == 0

@@ -366,7 +366,7 @@ async def test_an_answer_without_a_receipt_is_held_until_it_is_marked() -> None:
     seller.clock.advance(EXPIRED)
     unpaid = await client.payments.mark(first.payment.id, paid=False)
     assert (how(unpaid), unpaid.charged) == ("answered, unpaid by person", False)
-    assert (await client.payments.spending()).total == 0
+    assert (await client.payments.spending()).total.counted == 0
     assert (await client.token_prices(TWO, purchase=NAME)).again  # its answer stays
     second = (await client.token_prices(TWO, purchase="b")).payment
     assert second is not None
@@ -474,7 +474,7 @@ async def test_a_person_knows_better_than_a_receipt(mock: MockService) -> None:
     assert (await client.payments.mark(lost.id, paid=False)).charged is False
     await failed(client, "paid_undelivered")
     mock.payments.assert_charged(times=1)
-    assert (await client.payments.spending()).total == PRICE
+    assert (await client.payments.spending()).total.counted == PRICE
 
 
 # Machines with one wallet and no common ledger

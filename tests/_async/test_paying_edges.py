@@ -56,13 +56,13 @@ async def counts_until(client: AsyncMarketClient, seller: Seller, end: float) ->
     """What was signed counts in the budget of an hour until an hour after the minute of its `end`."""
     over = ((end - 1) // 60 + 1) * 60
     seller.clock.advance(over + HOUR - 1 - seller.clock.now())
-    assert (await client.payments.spending()).last_hour == PRICE
+    assert (await client.payments.spending()).last_hour.counted == PRICE
     paid = len(seller.paid)
     with pytest.raises(PaymentRefusedError, match="over_budget"):
         await client.token_prices(["TOSHI", "DEGEN"])
     assert len(seller.paid) == paid
     seller.clock.advance(1)
-    assert (await client.payments.spending()).last_hour == 0
+    assert (await client.payments.spending()).last_hour.counted == 0
     seller.sold = None
     assert (await client.token_prices(["TOSHI", "DEGEN"])).payment is not None
 
@@ -195,7 +195,7 @@ async def test_a_clock_that_was_ahead_blocks_an_equal_call_no_longer_than_a_righ
     assert again is not None
     assert again.nonce != first.nonce
     spending = await client.payments.spending()
-    assert (spending.last_hour, spending.total) == (2 * PRICE, 2 * PRICE)
+    assert (spending.last_hour.counted, spending.total.counted) == (2 * PRICE, 2 * PRICE)
 
 
 class Behind(VirtualClock):
@@ -365,4 +365,4 @@ async def test_a_certificate_that_a_given_client_refuses_ends_a_paid_call_at_onc
     assert (caught.value.charged, len(seller.paid), seller.clock.waits) == ("unknown", 1, [])
     assert isinstance(caught.value.__cause__, APIConnectionError)
     assert caught.value.__cause__.code == "certificate_refused"
-    assert (await client.payments.spending()).total == PRICE
+    assert (await client.payments.spending()).total.counted == PRICE

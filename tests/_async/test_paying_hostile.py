@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -23,26 +24,30 @@ pytestmark = pytest.mark.twin
 DAY = 86_400
 COURSES = 30
 COURSES = 5  # the decisions are those of the blocking flavour, which plays more  # async only
-LIMITS = ("per_call", "per_hour", "per_day", "total")
+LIMITS = ("per_call", "per_hour", "per_day", "per_month", "total")
 CLOSED = ("answered", "unsent, not_received")
 """After one of these, an equal call is another purchase. No person marks anything here."""
 
 
 def windows(payee: HostilePayee, limit: str) -> list[int]:
-    """What was taken in the windows of a budget: each hour that ends with a settlement, each day of UTC."""
+    """What was taken in the windows of a budget: each hour that ends with a settlement, each day and month of UTC."""
     taken = payee.settlements
     if limit == "per_call":
         return [one.amount for one in taken]
     if limit == "total":
         return [sum(one.amount for one in taken)]
-    if limit == "per_day":
-        return [sum(one.amount for one in taken if one.at // DAY == day) for day in {one.at // DAY for one in taken}]
+    if limit in ("per_day", "per_month"):
+        form = "%Y-%m-%d" if limit == "per_day" else "%Y-%m"
+        named = [(datetime.fromtimestamp(one.at, UTC).strftime(form), one.amount) for one in taken]
+        return [sum(amount for name, amount in named if name == each) for each in {name for name, _ in named}]
     return [sum(one.amount for one in taken if last.at - 3600 < one.at <= last.at) for last in taken]
 
 
 async def play(seed: int, limit: str, calls: int = 40) -> int:
     """Up to two days of calls. Returns how many micro-dollars were taken."""
     draw, clock = random.Random(f"{seed} {limit}"), VirtualClock()
+    if limit == "per_month":  # it ends meanwhile
+        clock.advance(datetime(2026, 12, 31, tzinfo=UTC).timestamp() - clock.now())
     clock.advance(draw.randrange(DAY))
     payee, ledger = HostilePayee(seed, clock), Ledger.memory()
     most = draw.choice([10_000, PUBLISHED] if limit == "per_call" else [PUBLISHED, 3 * PUBLISHED, 7 * PUBLISHED])
@@ -77,7 +82,9 @@ async def play(seed: int, limit: str, calls: int = 40) -> int:
         if clock.now() > end:
             break
         spending = await client.payments.spending()
-        assert sum(one.amount for one in payee.settlements) <= spending.total, f"{seed}: the ledger counts too little"
+        assert sum(one.amount for one in payee.settlements) <= spending.total.counted, (
+            f"{seed}: the ledger counts too little"
+        )
         assert all(taken <= most for taken in windows(payee, limit)), f"{seed}: more than the budget"
     payments = await client.payments.list(limit=1000)
     nonces = {one.nonce: one for one in payments}

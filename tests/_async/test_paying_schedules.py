@@ -88,7 +88,7 @@ class Run:
     async def check(self) -> None:
         """What must be true at any moment."""
         payments = await self.client.payments.list(limit=1000)
-        spent = (await self.client.payments.spending()).total
+        spent = (await self.client.payments.spending()).total.counted
         assert self.service.total <= spent <= self.schedule.budget
         # Each signature belongs to one payment, or was dropped: what the offer's date told made it needless.
         assert len(self.signer.digests) >= sum(payment.signatures for payment in payments)
@@ -124,7 +124,7 @@ class Run:
             if payment.stage is PaymentStage.TAKEN and payment.code is not ReasonCode.SUSPECT:
                 assert paid
             await self.client.payments.mark(payment.id, paid=paid)
-        assert (await self.client.payments.spending()).total == self.service.total
+        assert (await self.client.payments.spending()).total.counted == self.service.total
         assert self.service.total == PRICE * len(self.service.taken)
         assert self.delivered == sum(one.delivered for one in self.service.taken.values())
         await self.check()

@@ -78,7 +78,7 @@ async def test_after_it_expired_the_same_call_signs_the_same_nonce(mock: MockSer
     assert result.payment.valid_before > first.valid_before
     assert result.charged is True
     assert nonces(mock) == [first.nonce]
-    assert (await client.payments.spending()).total == mock.payments.spent() == PRICE
+    assert (await client.payments.spending()).total.counted == mock.payments.spent() == PRICE
     anew = await client.token_prices(TWO)  # that purchase is closed
     assert anew.payment is not None
     assert anew.payment.nonce != first.nonce
@@ -278,7 +278,7 @@ async def test_an_outage_of_an_hour(mock: MockService, settled: str | None) -> N
             assert (await client.token_prices(tokens, purchase=tokens[0])).charged is True
     assert len(nonces(mock)) == len(set(nonces(mock))) == 2
     spending = await client.payments.spending()
-    assert spending.total == mock.payments.spent() == 2 * ONE
+    assert spending.total.counted == mock.payments.spent() == 2 * ONE
     assert spending.held == (2 * ONE if settled == "lost" else 0)
 
 
@@ -328,11 +328,11 @@ async def test_a_wrong_mark_costs_no_second_payment(mock: MockService) -> None:
     first = await lost(client, mock, executed=True)
     await client.payments.reconcile()
     await client.payments.mark(first.id, paid=False)
-    assert (await client.payments.spending()).total == 0
+    assert (await client.payments.spending()).total.counted == 0
     with pytest.raises(PaymentUndeliveredError):
         await client.token_prices(TWO)
     assert nonces(mock) == [first.nonce]
-    assert (await client.payments.spending()).total == PRICE
+    assert (await client.payments.spending()).total.counted == PRICE
 
 
 @pytest.mark.parametrize("paid", [True, False])
@@ -363,7 +363,7 @@ async def test_all_that_expired_long_ago_may_be_marked_at_once(paid: bool, mock:
         (b'{"tokens":[{"identifier":"BRETT"}]}', f"{stage}, unknown, {said}"),
         (b'{"tokens":[{"identifier":"ETH"}]}', f"{stage}, refused, {said}"),
     ]
-    assert (await client.payments.spending()).total == (4 if paid else 2) * ONE
+    assert (await client.payments.spending()).total.counted == (4 if paid else 2) * ONE
     with pytest.raises(InvalidArgumentError, match="older_than"):
         await client.payments.mark_expired(paid=paid, older_than=-1)
 

@@ -105,32 +105,34 @@ def test_budget(buyer: Terminal, shop: MockServer) -> None:
         "per_call_usd": None,
         "per_hour_usd": None,
         "per_day_usd": None,
+        "per_month_usd": None,
         "total_usd": None,
         "spent_last_hour_usd": "0.00",
         "spent_today_usd": "0.00",
+        "spent_this_month_usd": "0.00",
         "spent_total_usd": "0.00",
         "held_last_hour_usd": "0.00",
         "held_today_usd": "0.00",
+        "held_this_month_usd": "0.00",
         "held_total_usd": "0.00",
-        "left_this_hour_usd": None,
+        "left_last_hour_usd": None,
         "left_today_usd": None,
+        "left_this_month_usd": None,
         "left_total_usd": None,
         "next_call_usd": None,
     }
     assert "trade pay budget set --per-day 5" in bare.err
-    made = buyer("pay", "budget", "set", "--per-call", "0.25", "--per-hour", "1", "--per-day", "5", "--total", "0.5")
-    assert [made.json[f"{name}_usd"] for name in ("per_call", "per_hour", "per_day", "total")] == [
-        "0.25",
-        "1.00",
-        "5.00",
-        "0.50",
-    ]
+    limits = {"per_call": "0.25", "per_hour": "1.00", "per_day": "5.00", "per_month": "50.00", "total": "0.50"}
+    options = [text for name, amount in limits.items() for text in (f"--{name.replace('_', '-')}", amount)]
+    made = buyer("pay", "budget", "set", *options)
+    assert {name: made.json[f"{name}_usd"] for name in limits} == limits
     shop.add_fault("status", status=500, paid="only", count=1)
     assert buyer("market", "prices", "ETH").code == 14
     spent = buyer("pay", "budget").json
-    windows = [(spent[f"spent_{name}_usd"], spent[f"held_{name}_usd"]) for name in ("last_hour", "today", "total")]
-    assert (windows, spent["next_call_usd"]) == ([("0.00", "0.03")] * 3, "0.25"), "nothing is in two of them"
-    assert [spent[f"left_{told}_usd"] for told in ("this_hour", "today", "total")] == ["0.97", "4.97", "0.47"]
+    names = ("last_hour", "today", "this_month", "total")
+    windows = [(spent[f"spent_{name}_usd"], spent[f"held_{name}_usd"]) for name in names]
+    assert (windows, spent["next_call_usd"]) == ([("0.00", "0.03")] * 4, "0.25"), "nothing is in two of them"
+    assert [spent[f"left_{name}_usd"] for name in names] == ["0.97", "4.97", "49.97", "0.47"]
     quoted = buyer("pay", "quote", "prices", "ETH", "-o", "table")
     assert "$0.47 left in total" in quoted.err
     assert [line.split()[-1] for line in quoted.out.splitlines() if line.startswith(("left", "next"))] == [

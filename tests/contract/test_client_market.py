@@ -140,7 +140,7 @@ def test_no_attack_gets_a_signature(clean: MockServer) -> None:
             clean.remove_fault(rule.id)
             assert (caught.value.code, bool(caught.value.hint)) == (code, True)
         assert client.payments.list() == []
-        assert client.payments.spending().total == 0
+        assert client.payments.spending().total.counted == 0
     assert signer.digests == []
     assert len(clean.payments.submissions()) == arrived
 
@@ -292,7 +292,7 @@ def test_a_job_goes_on_after_its_process_was_killed(clean: MockServer, tmp_path:
     more = settings(clean, ledger=Ledger(path), budget=Budget(total="0.36"))
     with more["ledger"], MarketClient(**more) as client:
         batches = list(client.batches.token_prices(tokens, job=f"prices {after}"))
-        assert client.payments.spending().total == 360_000
+        assert client.payments.spending().total.counted == 360_000
     assert [batch.again for batch in batches] == [number < after for number in range(3)]
     assert [one.symbol for batch in batches for one in batch.data.results] == tokens
     taken = clean.payments.settlements()[before:]

@@ -31,7 +31,7 @@ def spend(thread):
         except PaymentRefusedError as refusal:
             assert refusal.code == "over_budget"
             result = "refused"
-        over = ledger.spending(budget, now=NOW).last_hour > 1_200_000
+        over = ledger.spending(budget, now=NOW).last_hour.counted > 1_200_000
         if result == "submitted" and cancelling and chance.random() < 0.9:
             told(ledger, payment, ReasonCode.NOT_RECEIVED)
             result = "cancelled"

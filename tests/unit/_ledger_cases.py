@@ -27,6 +27,8 @@ from tradesdk import (
     PaymentStage,
     ReasonCode,
     Receipt,
+    Spending,
+    WindowSpending,
 )
 from tradesdk._values.payment import GRACE
 from tradesdk.payments.ledger.changes import Record, ReleaseClaim
@@ -127,6 +129,14 @@ def spend(store: Ledger, amount: int, when: float, until: int | None = None) -> 
     """A payment that may be taken from then until then."""
     payment = draft(amount=amount, valid_before=int(when) if until is None else until)
     submitted(store, payment, budget=Budget.unlimited(), now=when)
+
+
+MONTH = 1_761_955_200
+"""November of 2025 begins."""
+
+
+def windows(spending: Spending) -> list[WindowSpending]:
+    return [spending.last_hour, spending.today, spending.this_month, spending.total]
 
 
 @case
@@ -302,7 +312,7 @@ def without_a_name_an_old_payment_is_continued_only_while_it_may_be_taken(store:
     assert store.find("call", now=over, since=NOW + 1) is None
     second = submitted(store, draft("call", valid_before=over + 60), now=over, since=NOW + 1)
     assert second.id != first.id
-    assert store.spending(PLENTY, now=over).total == 3 * CENT + (0 if first.paid is False else first.counted)
+    assert store.spending(PLENTY, now=over).total.counted == 3 * CENT + (0 if first.paid is False else first.counted)
 
 
 @case
@@ -517,7 +527,7 @@ def what_was_resent_is_not_unsent(store: Ledger, place: str) -> None:
 
 
 @case
-@over("window", ["per_hour", "per_day", "total"])
+@over("window", ["per_hour", "per_day", "per_month", "total"])
 @over("proven", [False, True])
 def a_refusal_to_sign_again_says_what_is_spent_and_held_besides(store: Ledger, window: str, proven: bool) -> None:
     """The largest amount that was signed stays counted: what it adds to the new one is held with the rest."""
@@ -536,15 +546,14 @@ def a_refusal_to_sign_again_says_what_is_spent_and_held_besides(store: Ledger, w
 
 
 @case
-@over("hours", [0.5, 2, 30])
-def a_nonce_that_is_signed_again_counts_in_the_hour_and_day_of_now(store: Ledger, hours: float) -> None:
+@over("hours", [0.5, 2, 30, 800])
+def a_nonce_that_is_signed_again_counts_in_the_windows_of_now(store: Ledger, hours: float) -> None:
     """Once, and all of it is held, whenever it was signed before."""
     first = submitted(store, draft("call"))
     now = NOW + hours * 3600
     submitted(store, draft("call", valid_before=int(now) + 60), earlier=first, now=now, over=now)
     spending = store.spending(PLENTY, now=now)
-    assert (spending.last_hour, spending.today, spending.total) == (30_000,) * 3
-    assert (spending.held_last_hour, spending.held_today, spending.held) == (30_000,) * 3
+    assert {(one.counted, one.held) for one in windows(spending)} == {(30_000, 30_000)}
 
 
 @case
@@ -566,7 +575,7 @@ def what_another_call_wrote_while_this_one_signed_counts(store: Ledger, seconds:
     slow = draft()
     submitted(store, draft(valid_before=int(now) + 60), budget, now=now)
     refused(store, "over_budget", slow, budget, owner="slow", until=NOW + 300)
-    assert store.spending(budget, now=NOW).total == 30_000
+    assert store.spending(budget, now=NOW).total.counted == 30_000
 
 
 @case
@@ -574,7 +583,7 @@ def what_another_call_wrote_while_this_one_signed_counts(store: Ledger, seconds:
 def what_was_never_handed_over_is_found_and_is_free(store: Ledger, name: str | None) -> None:
     first = at(store, UNSENT, fingerprint="call", purchase=name)
     assert (first.is_unsent, first.charged, first.header) == (True, False, None)
-    assert store.spending(PLENTY, now=NOW).total == 0
+    assert store.spending(PLENTY, now=NOW).total.counted == 0
     assert store.find("call", now=NOW) == first
     assert submit(store, draft("call", purchase=name)) is None  # its nonce is to be signed, not another one
 
@@ -584,7 +593,7 @@ def what_was_never_handed_over_is_found_and_is_free(store: Ledger, name: str | N
 def only_the_chain_forgets_what_was_signed_before(store: Ledger, place: str, counts: int) -> None:
     """A person may be wrong: with the next signature the largest amount comes back whole."""
     first = at(store, place, fingerprint="call", amount=5 * CENT)
-    assert store.spending(PLENTY, now=NOW).total == 0
+    assert store.spending(PLENTY, now=NOW).total.counted == 0
     asked = draft("call", amount=2 * CENT, valid_before=int(NOW) + 400)
     enough = Budget.from_micro({"total": counts})
     refused(store, "over_budget", asked, Budget.from_micro({"total": counts - 1}), earlier=first, **LATER)
@@ -643,29 +652,31 @@ def a_nonce_counts_once_in_a_run_with_the_largest_amount(store: Ledger) -> None:
 def a_receipt_says_in_which_hour_and_day_it_counts(store: Ledger) -> None:
     late = MIDNIGHT - 30
     first = submitted(store, draft(valid_before=int(MIDNIGHT) + 60), now=late)
-    assert store.spending(PLENTY, now=MIDNIGHT + 1).today == 30_000
+    assert store.spending(PLENTY, now=MIDNIGHT + 1).today.counted == 30_000
     told(store, first, ReasonCode.DELIVERED, receipt=PAID, now=late + 1)
-    assert store.spending(PLENTY, now=late + 1).today == 30_000
-    assert store.spending(PLENTY, now=MIDNIGHT + 1).today == 0
-    assert store.spending(PLENTY, now=MIDNIGHT + 3599).last_hour == 30_000
-    assert store.spending(PLENTY, now=MIDNIGHT + 3600).last_hour == 0
+    assert store.spending(PLENTY, now=late + 1).today.counted == 30_000
+    assert store.spending(PLENTY, now=MIDNIGHT + 1).today.counted == 0
+    assert store.spending(PLENTY, now=MIDNIGHT + 3599).last_hour.counted == 30_000
+    assert store.spending(PLENTY, now=MIDNIGHT + 3600).last_hour.counted == 0
 
 
 @case
-@over("window", ["per_hour", "per_day"])
+@over("window", ["per_hour", "per_day", "per_month"])
 @over("proven", [True, False])
 @over("beside", [-1, -0.999, -0.5, -0.001, 0, 0.001, 0.5, 0.999, 1])
 def a_payment_counts_in_no_window_that_begins_after_it(store: Ledger, window: str, proven: bool, beside: float) -> None:
     """A receipt in a day's last second counts on that day only. So does what expires at midnight, by whole seconds."""
-    taken = MIDNIGHT + 86_400 + beside
+    taken = MONTH + beside
     ends = math.floor(taken) + 1
     first = submitted(store, draft(valid_before=ends + 60 * proven), now=taken - 30)
     if proven:
         told(store, first, ReasonCode.DELIVERED, receipt=PAID, now=taken)
     leaves = ((ends - 1) // 60 + 1) * 60 + 3600 if window == "per_hour" else (taken // 86_400 + 1) * 86_400
+    if window == "per_month":
+        leaves = MONTH if taken < MONTH else MONTH + 30 * 86_400
     for moment, counts in ((taken, 30_000), (leaves - 0.001, 30_000), (leaves, 0)):
         spending = store.spending(PLENTY, now=moment)
-        assert (spending.last_hour if window == "per_hour" else spending.today) == counts
+        assert spending.by_limit()[window].counted == counts
     assert room_at(store, draft(), Budget.from_micro({window: 30_000}), taken) == leaves
 
 
@@ -673,7 +684,7 @@ def a_payment_counts_in_no_window_that_begins_after_it(store: Ledger, window: st
 def a_clock_that_is_set_back_before_the_receipt_leaves_it_in_its_hour(store: Ledger) -> None:
     first = submitted(store, draft())
     told(store, first, ReasonCode.DELIVERED, receipt=PAID, now=NOW - 7200)
-    assert store.spending(PLENTY, now=NOW + 1).last_hour == 30_000
+    assert store.spending(PLENTY, now=NOW + 1).last_hour.counted == 30_000
 
 
 @case
@@ -865,7 +876,7 @@ def what_may_be_marked(store: Ledger, place: str, paid: bool, evidence: str) -> 
         assert after.stage is (payment.stage if place == "delivered" else stage)
         assert (after.paid, after.charged, after.header) == (paid, paid, None)
         assert after.proof is (PaymentProof.CHAIN if evidence else PaymentProof.PERSON)
-        assert store.spending(PLENTY, now=NOW).total == (30_000 if paid else 0)
+        assert store.spending(PLENTY, now=NOW).total.counted == (30_000 if paid else 0)
         break
 
 
@@ -880,7 +891,7 @@ def what_is_proven_unpaid_stays_so_until_another_signature_leaves(
     assert (signed.charged, store.spending(PLENTY, now=NOW + 200).held) == ("unknown", 30_000)
     after = told(store, signed, code, now=NOW + 200, before=first)
     assert (after.charged, after.proof) == ((False, first.proof) if free else ("unknown", PaymentProof.NONE))
-    assert store.spending(PLENTY, now=NOW + 200).total == (0 if free else 30_000)
+    assert store.spending(PLENTY, now=NOW + 200).total.counted == (0 if free else 30_000)
 
 
 @case
@@ -1003,16 +1014,32 @@ def what_counts(store: Ledger, place: str) -> None:
     counts = 0 if place in COUNTS_NOTHING else 3 * CENT
     held = 0 if payment.paid else counts
     spending = store.spending(Budget(total="1"), now=NOW)
-    assert (spending.last_hour, spending.today, spending.total) == (counts, counts, counts)
-    assert (spending.held_last_hour, spending.held_today, spending.held) == (held, held, held)
+    assert {(one.counted, one.held) for one in windows(spending)} == {(counts, held)}
     assert spending.spent == counts - held
     assert spending.left == 1_000_000 - counts
     assert spending.budget.dollars()["total"] == Decimal(1)
     budget = Budget.from_micro({"per_hour": counts + CENT})
     refusal(store, CENT + 1, budget)
     later = store.spending(Budget(total="1"), now=over)
-    assert later.total == later.last_hour == counts
+    assert later.total.counted == later.last_hour.counted == counts
     submitted(store, draft(amount=CENT), budget)
+
+
+@case
+def what_holds_money_is_found_by_the_end_of_its_validity(store: Ledger) -> None:
+    """Oldest first, whatever its stage; not what was never sent, nor what is proven."""
+    made = [at(store, place) for place in PLACES]
+    holding = [one for one in made if one.paid is None and one.counted]
+    assert {one.stage for one in holding} == set(PaymentStage)
+    late = submitted(store, draft(valid_before=int(NOW) + 5_000), now=NOW)
+    ends = max(one.counts_until for one in holding)
+    first = min(one.counts_until for one in holding)
+    everything: dict[str, Any] = {"since": 0, "until": NOW + 10_000, "limit": 100}
+    assert store.held(**everything) == [*holding, late]
+    assert store.held(**everything | {"limit": 2}) == holding[:2]
+    assert store.held(**everything | {"until": ends}) == holding
+    assert store.held(**everything | {"since": ends}) == [late]
+    assert store.held(**everything | {"until": first - 1}) == []
 
 
 @case
@@ -1027,17 +1054,19 @@ def a_receipt_proves_that_it_is_spent(store: Ledger, success: bool) -> None:
 
 @case
 def it_counts_as_long_as_it_may_be_taken(store: Ledger) -> None:
-    """In every hour and day that lie between its first signature and the last second of its validity."""
-    spend(store, CENT, MIDNIGHT - 60.5, until=MIDNIGHT + 30)
-    for when, hour, day in [
-        (MIDNIGHT - 60.5, CENT, CENT),
-        (MIDNIGHT + 3659.9, CENT, CENT),
-        (MIDNIGHT + 3660.0, 0, CENT),
-        (MIDNIGHT + 86_399.9, 0, CENT),
-        (MIDNIGHT + 86_400.0, 0, 0),
+    """In every hour, day and month between its first signature and the last second of its validity."""
+    spend(store, CENT, MONTH - 60.5, until=MONTH + 30)
+    for when, windows_with_it in [
+        (MONTH - 60.5, 4),
+        (MONTH + 3659.9, 4),
+        (MONTH + 3660.0, 3),
+        (MONTH + 86_399.9, 3),
+        (MONTH + 86_400.0, 2),
+        (MONTH + 30 * 86_400 - 0.1, 2),
+        (MONTH + 30 * 86_400, 1),
     ]:
-        spending = store.spending(Budget(), now=when)
-        assert (spending.last_hour, spending.today, spending.total) == (hour, day, CENT)
+        counted = [one.counted for one in windows(store.spending(Budget(), now=when))]
+        assert counted == [0] * (4 - windows_with_it) + [CENT] * windows_with_it
 
 
 @case
@@ -1049,14 +1078,14 @@ def the_next_signature_of_a_nonce_counts_what_is_more(store: Ledger) -> None:
     refused(store, "over_budget", replace(asked, amount=6 * CENT), budget, earlier=first, **LATER)
     second = submitted(store, asked, budget, earlier=first, **LATER)
     assert (second.id, second.nonce, second.amount, second.counted) == (first.id, first.nonce, 5 * CENT, 5 * CENT)
-    assert store.spending(budget, now=NOW + 300).total == 5 * CENT
-    assert store.spending(budget, now=NOW + 300).last_hour == 5 * CENT
+    assert store.spending(budget, now=NOW + 300).total.counted == 5 * CENT
+    assert store.spending(budget, now=NOW + 300).last_hour.counted == 5 * CENT
     second = told(store, second, ReasonCode.REJECTED, now=NOW + 300)
     asked = draft("call", amount=CENT, valid_before=int(NOW) + 500)
     third = submitted(store, asked, budget, earlier=second, now=NOW + 450, over=NOW + 450)
     assert (third.amount, third.counted, third.signatures) == (CENT, 5 * CENT, 3)
-    assert store.spending(budget, now=NOW + 520 + 3599).last_hour == 5 * CENT
-    assert store.spending(budget, now=NOW + 520 + 3600).last_hour == 0
+    assert store.spending(budget, now=NOW + 520 + 3599).last_hour.counted == 5 * CENT
+    assert store.spending(budget, now=NOW + 520 + 3600).last_hour.counted == 0
 
 
 @case
@@ -1082,8 +1111,8 @@ def a_day_is_a_day_of_utc(store: Ledger) -> None:
     spend(store, CENT, MIDNIGHT - 1)
     spend(store, 2 * CENT, MIDNIGHT + 1.0)
     spend(store, 4 * CENT, MIDNIGHT + 86399.75)
-    assert store.spending(Budget(), now=MIDNIGHT + 86399.9).today == 6 * CENT
-    assert store.spending(Budget(), now=MIDNIGHT + 86400.0).today == 0
+    assert store.spending(Budget(), now=MIDNIGHT + 86399.9).today.counted == 6 * CENT
+    assert store.spending(Budget(), now=MIDNIGHT + 86400.0).today.counted == 0
     error = refusal(store, CENT, Budget(per_day="0.06"), now=MIDNIGHT + 86399.9)
     assert "per day" in error.message
     assert error.hint.startswith("wait until 2025-10-10 00:00:00 UTC, ")
@@ -1102,10 +1131,10 @@ def total_never_frees(store: Ledger) -> None:
 def a_clock_that_is_put_back_frees_nothing(store: Ledger) -> None:
     spend(store, CENT, NOW)
     for back in (1.0, 3600.0, 7200.0, 86400.0, 40 * 86400.0):
-        spending = store.spending(Budget(), now=NOW - back)
-        assert (spending.last_hour, spending.today, spending.total) == (CENT, CENT, CENT)
+        assert {one.counted for one in windows(store.spending(Budget(), now=NOW - back))} == {CENT}
         refusal(store, CENT, Budget(per_hour="0.01"), now=NOW - back)
         refusal(store, CENT, Budget(per_day="0.01"), now=NOW - back)
+        refusal(store, CENT, Budget(per_month="0.01"), now=NOW - back)
 
 
 @case
@@ -1141,10 +1170,21 @@ def a_budget_below_what_is_spent_leaves_nothing(store: Ledger) -> None:
 @case
 def the_limit_that_stays_is_told_first(store: Ledger) -> None:
     spend(store, 50 * CENT, NOW)
-    every = Budget(per_call="0.5", per_hour="0.5", per_day="0.5", total="0.5")
-    assert "in total" in refusal(store, CENT, every).message
-    assert "per call" in refusal(store, 51 * CENT, every).message
-    assert "per day" in refusal(store, CENT, Budget(per_hour="0.5", per_day="0.5")).message
+    every = {
+        "per_call": 50 * CENT,
+        "total": 50 * CENT,
+        "per_month": 50 * CENT,
+        "per_day": 50 * CENT,
+        "per_hour": 50 * CENT,
+    }
+    assert "per call" in refusal(store, 51 * CENT, Budget.from_micro(every)).message
+    del every["per_call"]
+    while every:
+        details = refusal(store, CENT, Budget.from_micro(every)).details
+        assert isinstance(details, BudgetDetails)
+        name = next(iter(every))
+        assert (details.limit, details.room_at is None) == (name, name == "total")
+        del every[name]
 
 
 @case
@@ -1159,7 +1199,7 @@ def sums_that_are_too_large_are_an_error_of_the_ledger(store: Ledger) -> None:
         submitted(store, draft(amount=10**18), budget=Budget.unlimited())
     with pytest.raises(LedgerError):
         submit(store, draft(amount=10**18), Budget.unlimited())
-    assert store.spending(Budget(), now=NOW).total == 9 * 10**18
+    assert store.spending(Budget(), now=NOW).total.counted == 9 * 10**18
     assert len(store.history()) == 9
 
 

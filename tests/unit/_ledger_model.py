@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
 import pytest
@@ -109,14 +110,16 @@ class Course:
     # The model
 
     def sums(self, payments: Sequence[Payment]) -> dict[str, int]:
-        """What payments count by their signatures: in 60 whole minutes and the one begun, today, and at all."""
+        """What payments count by their signatures: in the hour, today, this month, and at all."""
         day, hour = self.now // 86400 * 86400, (self.now - 3600) // 60 * 60
-        found = dict.fromkeys(("per_call", "per_hour", "per_day", "total"), 0)
+        month = datetime.fromtimestamp(day, UTC).replace(day=1).timestamp()
+        found = dict.fromkeys(LIMITS, 0)
         for payment in payments:
             amount = 0 if payment.paid is False else payment.counted
             found["total"] += amount
             found["per_hour"] += amount * (payment.counts_until > hour)
             found["per_day"] += amount * (payment.counts_until > day)
+            found["per_month"] += amount * (payment.counts_until > month)
         return found
 
     def is_expired(self, payment: Payment) -> bool:
@@ -471,16 +474,8 @@ class Course:
     def the_same_is_spent(self) -> None:
         spending = self.store.spending(Budget(), now=self.now)
         spent, held = self.sums(self.payments), self.held(self.payments)
-        assert (spending.last_hour, spending.today, spending.total) == (
-            spent["per_hour"],
-            spent["per_day"],
-            spent["total"],
-        )
-        assert (spending.held_last_hour, spending.held_today, spending.held) == (
-            held["per_hour"],
-            held["per_day"],
-            held["total"],
-        )
+        for name, window in spending.by_limit().items():
+            assert (window.counted, window.held) == (spent[name], held[name])
         assert spending.budget == budget_of(self.store) == self.own
         for run in RUNS:
             mine = self.of_run(run)

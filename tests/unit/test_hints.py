@@ -431,8 +431,8 @@ def test_money_is_shown_in_dollars() -> None:
     receipt = Receipt(success=True, transaction="0x", network="base", amount=30_000, raw={})
     details = BudgetDetails(cost=Decimal("0.06"), limit="per_day", limit_amount=Decimal(5), left=Decimal("1E-6"))
     shown = {
-        repr(spending): ["last_hour=$0.00", "today=$0.00", "total=$0.00", "held=$0.00", "held_last_hour=$0.00"],
-        repr(quote): ["amount=$0.03", "path='/v1/x'", "total=$0.00"],
+        repr(spending): ["today=WindowSpending(spent=$0.00, held=$0.00, limit=$5.00)"],
+        repr(quote): ["amount=$0.03", "path='/v1/x'", "spent=$0.00"],
         repr(Batch(number=1, count=1, tokens=(), result=result, spent=260_000, again=False)): ["spent=$0.26"],
         repr(receipt): ["amount=$0.03", "payer=None"],
         repr(payment(amount=30_000)): ["amount=$0.03"],

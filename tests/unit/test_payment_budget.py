@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import Budget, ConfigError, InvalidArgumentError, Spending
+from tradesdk import Budget, ConfigError, InvalidArgumentError, Spending, WindowSpending
 
 from .._rows import each_of
 from ._pickled import pickled
 
-LIMITS = ("per_call", "per_hour", "per_day", "total")
+LIMITS = ("per_call", "per_hour", "per_day", "per_month", "total")
 BAD = ["1e3", "-1", "NaN", "Infinity", "0.0000001", "", " ", "five", "1,5", "$5", "1_0"]
 
 
@@ -22,23 +22,24 @@ def limits(budget: Budget) -> tuple[int | None, ...]:
 
 
 def test_limits_are_given_in_dollars() -> None:
-    budget = Budget(per_call="0.25", per_hour=Decimal("1.5"), per_day=Decimal(5), total="100")
-    assert limits(budget) == (250_000, 1_500_000, 5_000_000, 100_000_000)
+    budget = Budget(per_call="0.25", per_hour=Decimal("1.5"), per_day=Decimal(5), per_month="60", total="100")
+    assert limits(budget) == (250_000, 1_500_000, 5_000_000, 60_000_000, 100_000_000)
     assert budget.is_set
     assert not budget.is_unlimited
     assert budget.dollars() == {
         "per_call": Decimal("0.25"),
         "per_hour": Decimal("1.5"),
         "per_day": Decimal(5),
+        "per_month": Decimal(60),
         "total": Decimal(100),
     }
 
 
 def test_nothing_said_is_not_unlimited() -> None:
-    assert limits(Budget()) == (None,) * 4
+    assert limits(Budget()) == (None,) * len(LIMITS)
     assert not Budget().is_set
     assert Budget().dollars() == dict.fromkeys(LIMITS)
-    assert limits(Budget.unlimited()) == (None,) * 4
+    assert limits(Budget.unlimited()) == (None,) * len(LIMITS)
     assert Budget.unlimited().is_set
     assert Budget.unlimited().is_unlimited
     assert Budget() != Budget.unlimited()
@@ -72,7 +73,7 @@ def test_a_budget_is_a_value() -> None:
         (Budget(), "Budget()"),
         (Budget(per_call="0.1", per_day="5"), "Budget(per_call='0.10', per_day='5')"),
         (Budget(per_hour="0.000001", total="1200.5"), "Budget(per_hour='0.000001', total='1200.50')"),
-        (Budget(total="0"), "Budget(total='0')"),
+        (Budget(per_month="50", total="0"), "Budget(per_month='50', total='0')"),
         (Budget.unlimited(), "Budget.unlimited()"),
         (
             Budget.unlimited().strictest(Budget(total="3")),
@@ -89,10 +90,11 @@ def test_from_the_environment() -> None:
         "TRADE_BUDGET_PER_CALL": "0.25",
         "TRADE_BUDGET_PER_HOUR": " 1.50 ",
         "TRADE_BUDGET_PER_DAY": "",
+        "TRADE_BUDGET_PER_MONTH": "60",
         "TRADE_BUDGET_TOTAL": "100",
         "TRADE_BUDGET": "7",
     }
-    assert limits(Budget.from_environment(environ)) == (250_000, 1_500_000, None, 100_000_000)
+    assert limits(Budget.from_environment(environ)) == (250_000, 1_500_000, None, 60_000_000, 100_000_000)
     assert not Budget.from_environment({}).is_set
 
 
@@ -101,7 +103,7 @@ def test_from_the_environment_of_the_process(monkeypatch: pytest.MonkeyPatch) ->
     assert Budget.from_environment().per_day == 2_000_000
 
 
-@each_of("variable", ["PER_CALL", "PER_HOUR", "PER_DAY", "TOTAL"])
+@each_of("variable", [name.upper() for name in LIMITS])
 @each_of("text", [text for text in BAD if text])
 def test_a_variable_that_cannot_be_read_is_named(variable: str, text: str) -> None:
     with pytest.raises(ConfigError, match=f"^TRADE_BUDGET_{variable} must"):
@@ -123,7 +125,7 @@ def test_unlimited_gives_way_to_any_limit_and_covers_where_there_is_none() -> No
     with_limit = Budget.unlimited().strictest(Budget(per_day="1"))
     assert with_limit.per_day == 1_000_000
     without = Budget.unlimited().strictest(Budget())
-    assert (limits(without), without.is_set, without.is_unlimited) == ((None,) * 4, True, True)
+    assert (limits(without), without.is_set, without.is_unlimited) == ((None,) * len(LIMITS), True, True)
     assert not Budget().strictest(Budget()).is_set
 
 
@@ -154,55 +156,57 @@ def test_order_does_not_matter(first: Budget, second: Budget, third: Budget) -> 
         assert getattr(budget, name) == min(given_limits, default=None)
 
 
-def spending(budget: Budget, last_hour: int = 0, today: int = 0, total: int = 0) -> Spending:
-    return Spending(
-        last_hour=last_hour, today=today, total=total, held=0, held_last_hour=0, held_today=0, budget=budget
+def spending(budget: Budget, *counted: int, held: int = 0) -> Spending:
+    """What counts in the last hour, today, this month and in total; of each so much is held."""
+    hour, day, month, total = (
+        WindowSpending(spent=spent - held, held=held, limit=getattr(budget, name))
+        for name, spent in zip(LIMITS[1:], counted, strict=True)
     )
+    return Spending(last_hour=hour, today=day, this_month=month, total=total, budget=budget)
 
 
 @each_of(
     ("budget", "spent", "left"),
     [
-        (Budget(), (0, 0, 0), None),
-        (Budget.unlimited(), (9, 9, 9), None),
-        (Budget(per_call="0.05"), (10**9, 10**9, 10**9), 50_000),
-        (Budget(per_hour="1"), (400_000, 0, 0), 600_000),
-        (Budget(per_day="1"), (0, 400_001, 500_000), 599_999),
-        (Budget(total="1"), (0, 0, 1_000_000), 0),
-        (Budget(total="1"), (0, 0, 2_000_000), 0),
-        (Budget(per_call="5", per_hour="4", per_day="3", total="2"), (0, 0, 0), 2_000_000),
-        (Budget(per_call="5", per_hour="1", per_day="3", total="2"), (0, 0, 0), 1_000_000),
-        (Budget(per_call="5", per_hour="4", per_day="1", total="2"), (0, 0, 0), 1_000_000),
-        (Budget(per_hour="4", per_day="5", total="6"), (1_000_000, 3_000_000, 5_000_000), 1_000_000),
+        (Budget(), (0, 0, 0, 0), None),
+        (Budget.unlimited(), (9, 9, 9, 9), None),
+        (Budget(per_call="0.05"), (10**9, 10**9, 10**9, 10**9), 50_000),
+        (Budget(per_hour="1"), (400_000, 0, 0, 0), 600_000),
+        (Budget(per_day="1"), (0, 400_001, 500_000, 500_000), 599_999),
+        (Budget(per_month="1"), (0, 0, 400_001, 500_000), 599_999),
+        (Budget(total="1"), (0, 0, 0, 1_000_000), 0),
+        (Budget(total="1"), (0, 0, 0, 2_000_000), 0),
+        (Budget(per_call="5", per_hour="4", per_day="3", total="2"), (0, 0, 0, 0), 2_000_000),
+        (Budget(per_call="5", per_hour="1", per_day="3", total="2"), (0, 0, 0, 0), 1_000_000),
+        (Budget(per_call="5", per_hour="4", per_day="1", total="2"), (0, 0, 0, 0), 1_000_000),
+        (Budget(per_hour="4", per_month="5", total="6"), (1_000_000, 3_000_000, 3_000_000, 5_000_000), 1_000_000),
     ],
 )
-def test_what_a_budget_leaves(budget: Budget, spent: tuple[int, int, int], left: int | None) -> None:
+def test_what_a_budget_leaves(budget: Budget, spent: tuple[int, ...], left: int | None) -> None:
     found = spending(budget, *spent)
     assert found.left == left
     assert found.left_usd == (None if left is None else Decimal(left) / 1_000_000)
 
 
 def test_what_is_spent_is_told_in_dollars_as_well() -> None:
-    found = Spending(
-        last_hour=10_000,
-        today=20_000,
-        total=1_500_000,
-        held=30_000,
-        held_last_hour=0,
-        held_today=0,
-        budget=Budget(total="2"),
-    )
-    assert (found.last_hour_usd, found.today_usd) == (Decimal("0.01"), Decimal("0.02"))
-    assert (found.total_usd, found.held_usd, found.spent_usd) == (Decimal("1.5"), Decimal("0.03"), Decimal("1.47"))
+    found = spending(Budget(per_hour="1", total="2"), 30_000, 40_000, 50_000, 1_500_000, held=10_000)
+    assert [window.spent_usd for window in found.by_limit().values()] == [
+        Decimal(text) for text in ("0", "0.02", "0.03", "0.04", "1.49")
+    ]
+    assert (found.today.counted_usd, found.today.held_usd) == (Decimal("0.04"), Decimal("0.01"))
+    assert (found.held_usd, found.spent_usd) == (Decimal("0.01"), Decimal("1.49"))
+    assert [window.left_usd for window in found.by_limit().values()] == [
+        None, Decimal("0.97"), None, None, Decimal("0.50")
+    ]  # fmt: skip
     assert found.left_usd == Decimal("0.50")
     assert Budget(total=found.left_usd) == Budget(total="0.5")
 
 
-@given(budget=BUDGETS, spent=st.tuples(*[st.integers(0, 10**12)] * 3))
-def test_what_is_left_is_never_too_much(budget: Budget, spent: tuple[int, int, int]) -> None:
+@given(budget=BUDGETS, spent=st.tuples(*[st.integers(0, 10**12)] * 4))
+def test_what_is_left_is_never_too_much(budget: Budget, spent: tuple[int, ...]) -> None:
     left = spending(budget, *spent).left
     if left is None:
-        assert limits(budget) == (None,) * 4
+        assert limits(budget) == (None,) * len(LIMITS)
         return
     assert left >= 0
     room = [(budget.per_call, 0), *zip(limits(budget)[1:], spent, strict=True)]

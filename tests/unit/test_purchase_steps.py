@@ -12,7 +12,7 @@ from tradesdk import _market as market
 from tradesdk._http.service_time import ServiceClock
 from tradesdk._values.http import Headers
 from tradesdk.payments.buyer import Buyer, look, sign
-from tradesdk.payments.effects import Answer, Ask, Effect, Ended, HandOver, Lock, Look, Send, Sign, Steps, Write
+from tradesdk.payments.effects import Answer, Ask, Effect, Ended, HandOver, Lock, Look, Prove, Send, Sign, Steps, Write
 from tradesdk.payments.ledger.changes import Submit
 from tradesdk.payments.purchase import dry_run, purchase
 from tradesdk.payments.purchases import PurchaseIntent
@@ -21,6 +21,7 @@ from .._clock import VirtualClock
 from .._payments import how
 from .._rows import each_of
 from .._seller import BASE, PRICE, TWO, Seller, asks_2
+from ._ledger import draft, submitted
 
 CALL = market.token_prices(TWO)
 INTENT = PurchaseIntent(
@@ -37,6 +38,7 @@ class Driver:
         self.ledger = Ledger.memory()
         self.seller = Seller(sold=None if sold is None else lambda _: sold())
         self.done: list[str] = []
+        self.found = False  # whether a witness finds room
         self.buyer = Buyer(
             ledger=self.ledger,
             wallet=LocalSigner.from_key("0x" + "11" * 32),
@@ -62,6 +64,8 @@ class Driver:
                 return look(self.buyer, INTENT, at)
             case Ask():
                 return Answer(self._answer({}))
+            case Prove():
+                return self.found
             case Sign(terms, seen, owner):
                 return sign(self.buyer, INTENT, terms, seen, owner)
             case Write(row, change):
@@ -141,9 +145,26 @@ def test_what_a_call_leaves_that_is_canceled(at: int, is_sent: bool, left: list[
         driver.cancel(steps, ended)
     assert caught.value is ended
     assert [how(payment) for payment in driver.ledger.history()] == left
-    spent = driver.ledger.spending(Budget(), now=driver.clock.now()).total
+    spent = driver.ledger.spending(Budget(), now=driver.clock.now()).total.counted
     assert spent == (0 if left in ([], ["unsent, not_received"]) else PRICE)
     assert driver.run(driver.begin()).again == (left == ["answered"])
+    assert len(driver.ledger.history()) == 1
+
+
+def test_what_a_budget_refuses_asks_the_witness_once() -> None:
+    """Whatever becomes of it, nothing is written down."""
+    for found, done in ((True, ["Look", "Ask", "Refuse", "Prove"] * 2), (False, ["Look", "Ask", "Refuse", "Prove"])):
+        driver = Driver()
+        driver.found = found
+        submitted(driver.ledger, draft(), now=driver.clock.now())
+        with pytest.raises(PaymentRefusedError, match="over_budget"):
+            driver.run(driver.begin())
+        assert driver.done == ["Lock", *done[: 7 if found else 4]]
+        assert len(driver.ledger.history()) == 1
+    steps, effect = driver.run_until(4)
+    assert isinstance(effect, Prove)
+    with pytest.raises(Ended):
+        steps.throw(Ended(KeyboardInterrupt(), is_sent=False))
     assert len(driver.ledger.history()) == 1
 
 
@@ -172,5 +193,5 @@ def test_a_refusal_by_the_budget_is_shown_before_it_is_raised() -> None:
     assert (plan.refusal.code, plan.authorization["value"]) == ("over_budget", str(PRICE))
     with pytest.raises(type(plan.refusal), match="over_budget"):
         driver.run(driver.begin())
-    assert driver.done[-1] == "Refuse"
+    assert driver.done[-2:] == ["Refuse", "Prove"]
     assert HandOver.__name__ not in driver.done

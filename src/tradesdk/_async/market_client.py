@@ -38,6 +38,7 @@ from ..payments.results import MarketResult
 from ..payments.signing.secp256k1 import checksummed
 from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .base_client import AsyncBaseClient, open_session
+from .chain_proofs import AsyncChainProofs
 from .previews import AsyncDryRuns, AsyncQuotes
 from .purchase_driver import AsyncPurchaseDriver
 from .session import AsyncRateLimiter, AsyncSession
@@ -73,7 +74,7 @@ class AsyncMarketClient(AsyncBaseClient):
     Args:
         signer: the payer: `LocalSigner`, or anything with `address`, and `sign_typed_data` (an account of eth-account,
             for example) or `sign_digest`; else TRADE_WALLET_KEY. Without one, quotes and free calls still work.
-        budget: limits of spending. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _TOTAL and the ledger's own
+        budget: limits of spending. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _PER_MONTH, _TOTAL and the ledger's own
             budget also apply; the strictest limit wins. Without any, only calls with `max_price=` are paid.
         ledger: where payments are recorded; else a file in TRADE_HOME or in the user's data folder. The client closes
             it only if it opened it.
@@ -82,9 +83,9 @@ class AsyncMarketClient(AsyncBaseClient):
         send_api_key: also send the API key, which the service is not known to need.
         api_key: that key; else TRADE_API_KEY.
         max_validity: at most this many seconds of validity for a signed payment (default 120, at least 10).
-        witness: asks the chain about payments with an unknown outcome, when they are reconciled or resumed; else one
-            for TRADE_RPC_URL (one URL, or several with spaces between them), if that is set. The client closes it only
-            if it made it.
+        witness: asks the chain about payments with an unknown outcome, when they are reconciled or resumed, and before
+            a budget refuses a call for what they hold; else one for TRADE_RPC_URL (one URL, or several with spaces
+            between them), if that is set. The client closes it only if it made it.
         check_tokens: check symbols against the service's free list before signing (fetched once an hour; addresses and
             ids with a hyphen pass). If the list cannot be read, the check is skipped.
         continue_for: seconds from its first signing in which an equal call without a name continues an unfinished
@@ -174,7 +175,6 @@ class AsyncMarketClient(AsyncBaseClient):
             why_https=settings.NOT_PAID_THERE,
         )
         self._own_witness = None if witness is not None else _witness_of_environment(session.clock)
-        self._witness = witness or self._own_witness
         self._ledger: Ledger | None = None
         if ledger is None:
             ledger = self._ledger = Ledger()
@@ -193,6 +193,7 @@ class AsyncMarketClient(AsyncBaseClient):
             session,
             session.with_options(timeout=Timeout(read=_PAID_READ) if timeout is None else timeout),
             buyer,
+            AsyncChainProofs(buyer, witness or self._own_witness),
             check_tokens=check_tokens,
         )
 
@@ -218,7 +219,7 @@ class AsyncMarketClient(AsyncBaseClient):
         """Past payments: list, resume, reconcile."""
         from .payment_history import AsyncPayments
 
-        return AsyncPayments(self._paying, self._witness)
+        return AsyncPayments(self._paying)
 
     async def token_signals(
         self,
@@ -362,7 +363,6 @@ class AsyncMarketClient(AsyncBaseClient):
     def _copy_from(self, other: Any, change: Callable[[AsyncSession], AsyncSession]) -> None:
         super()._copy_from(other, change)
         self._ledger = self._own_witness = None
-        self._witness = other._witness
         self._paying = other._paying.copy_with(change)
 
     async def aclose(self) -> None:

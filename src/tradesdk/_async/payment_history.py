@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._http.arguments import flags, optional_identifier, required_text, seconds, whole
 from .._values.payment import GRACE, Payment, PaymentStage, origin_of
@@ -15,28 +15,23 @@ from ..payments.ledger.changes import Collect, Mark
 from ..payments.ledger.settings import addresses, recipients_of, secret_of, with_address
 from ..payments.messages import blocking_error, not_expired
 from ..payments.purchases import purchase_secret
-from ..payments.results import ChainVerdict, MarketResult, Reconciliation
+from ..payments.results import MarketResult, Reconciliation
 from ..payments.signing.secp256k1 import checksummed
 from .concurrency import in_thread
 from .purchase_driver import AsyncPurchaseDriver
-
-if TYPE_CHECKING:
-    from .chain_witness import AsyncChainWitness
 
 # `list` is a method below.
 _Payments = list[Payment]
 _Addresses = list[str]
 _Results = list[MarketResult[Any]]
-_Witnessed = list[tuple[Payment, ChainVerdict]]
 _Failures = list[tuple[Payment, TradeError]]
 
 
 class AsyncPayments:
     """`client.payments`: the payments in the ledger of a market client."""
 
-    def __init__(self, driver: AsyncPurchaseDriver, witness: AsyncChainWitness | None) -> None:
+    def __init__(self, driver: AsyncPurchaseDriver) -> None:
         self._driver = driver
-        self._witness = witness
 
     async def get(self, payment_id: str) -> Payment:
         """One payment.
@@ -106,7 +101,7 @@ class AsyncPayments:
             if not payment.is_unresolved(self._now(payment)):
                 raise
             try:
-                found = await self._settle_by_chain([payment])
+                found = await self._driver.proofs.settle([payment])
             except TradeError:  # the witness is closed, for example
                 raise error from None
             if not any(verdict.paid is not None for _, verdict in found):
@@ -139,7 +134,7 @@ class AsyncPayments:
                     delivered.append(await self._driver.resume(payment))
                 except TradeError as error:
                     failed.append((await self.get(payment.id), error))
-        witnessed = await self._settle_by_chain(await self._unresolved())
+        witnessed = await self._driver.proofs.settle(await self._unresolved())
         sent = await self._all(PaymentStage.SENT)
         return Reconciliation(
             delivered=tuple(delivered),
@@ -148,28 +143,6 @@ class AsyncPayments:
             live=tuple(one for one in sent if one.is_live(self._now(one))),
             witnessed=tuple(witnessed),
         )
-
-    async def _settle_by_chain(self, payments: Sequence[Payment]) -> _Witnessed:
-        """Ask the witness about payments, and mark them by what it says."""
-        unproven = [payment for payment in payments if payment.paid is None]
-        if self._witness is None or not unproven:
-            return []
-        verdicts = await self._witness.check_all(unproven)
-        return [
-            (await self._mark_by_chain(payment, verdict), verdict)
-            for payment, verdict in zip(unproven, verdicts, strict=True)
-        ]
-
-    async def _mark_by_chain(self, payment: Payment, verdict: ChainVerdict) -> Payment:
-        buyer, paid = self._driver.buyer, verdict.paid
-        if paid is None:
-            return payment
-        evidence, now = f"chain: {verdict.reason}", buyer.clock.now()
-        mark = Mark(paid=paid, evidence=evidence, signatures=payment.signatures, now=now)
-        try:
-            return (await in_thread(lambda: buyer.ledger.update(payment.id, mark))).payment
-        except PaymentRefusedError:  # another process has marked it, or signed it again
-            return await self.get(payment.id)
 
     async def collect(self, payment_id: str) -> Payment:
         """Say that the answer of a payment is in safe hands, with a client that has `collect=False`.

@@ -25,6 +25,7 @@ from ..payments.ledger.changes import Collect, LedgerChange, LedgerRow, Record, 
 from ..payments.ledger.claims import owner_name
 from ..payments.purchases import PurchaseIntent, item_name, purchase_name
 from ..payments.results import DryRun, MarketResult, Quote
+from .chain_proofs import AsyncChainProofs
 from .concurrency import AsyncKeyedLock, always_in_thread, in_thread, sleep
 from .token_check import AsyncTokenCheck
 
@@ -40,10 +41,13 @@ _TIME_RETRY = 60.0
 class AsyncPurchaseDriver:
     """What the calls of a market client share. `session` sends requests without a payment, `paid` those with one."""
 
-    def __init__(self, session: AsyncSession, paid: AsyncSession, buyer: Buyer, *, check_tokens: bool) -> None:
+    def __init__(
+        self, session: AsyncSession, paid: AsyncSession, buyer: Buyer, proofs: AsyncChainProofs, *, check_tokens: bool
+    ) -> None:
         self.session = session
         self.paid = paid
         self.buyer = buyer
+        self.proofs = proofs
         self.tokens = AsyncTokenCheck() if check_tokens else None
         self._locks = AsyncKeyedLock()
         self._time_asked_at = -math.inf
@@ -190,6 +194,8 @@ class AsyncPurchaseDriver:
                     result = await session.call(request, give_up=give_up)
                     if result.response.status == 402 and self.tokens is not None and buyer.wallet is not None:
                         await self.tokens.check(call, session, give_up)
+                case effects.Prove(terms):
+                    result = await self.proofs.make_room(intent, terms, give_up - buyer.clock.monotonic())
                 case effects.Slot():
                     slot = await paid.claim(call.request, give_up)
                 case effects.Sign(terms, seen, owner):

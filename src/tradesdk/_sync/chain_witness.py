@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 class ChainWitness(Connected):
     """Asks your own nodes of Base whether a payment was taken: `MarketClient(witness=…)`.
 
-    A client asks it for payments with an unknown outcome, when it reconciles or resumes them. A call that goes well
-    asks nothing. A node that cannot be reached, is slow, answers something else or disagrees decides nothing.
+    A client asks it for payments with an unknown outcome, when it reconciles or resumes them, and before a budget
+    refuses a call for what they hold. Other calls ask nothing. A node that cannot be reached, is slow, answers
+    something else or disagrees decides nothing.
 
     Finalized blocks are about 20 minutes old, so an unpaid payment is known to be unpaid that much later. It belongs to
     one event loop.
@@ -101,10 +102,16 @@ class ChainWitness(Connected):
 
     def check_all(self, payments: Sequence[Payment]) -> list[ChainVerdict]:
         """The same for many payments, eight in a request. A node that has failed twice is asked no more."""
+        return self._check_all(payments, math.inf)
+
+    def _check_all(self, payments: Sequence[Payment], seconds: float) -> list[ChainVerdict]:
+        """The same, and nothing is asked when so many seconds are over."""
+        clock = self._nodes[0].clock
+        give_up = clock.monotonic() + seconds
         said: dict[str, ChainVerdict] = {}
         for node in self._nodes:
             asked = [one for one in payments if one.id not in said or said[one.id].paid is not None]
-            verdicts = _examined(node, asked) if asked else []
+            verdicts = _examined(node, asked, give_up) if asked else []
             for one, verdict in zip(asked, verdicts, strict=True):
                 said[one.id] = agreed(said.get(one.id), _host(node), verdict)
         return [said[one.id] for one in payments]
@@ -123,14 +130,14 @@ def _host(node: Session) -> str:
     return node.base_url.partition("://")[2]
 
 
-def _examined(node: Session, payments: Sequence[Payment]) -> list[ChainVerdict]:
+def _examined(node: Session, payments: Sequence[Payment], give_up: float) -> list[ChainVerdict]:
     questions = examine(payments)
     batch = next(questions)
     while True:
         request: Request[RawResponse] = Request("POST", "", decode_raw, body=batch, operation=Operation.QUERY)
         failure, content = "", b""
         try:
-            response = node.exchange(request, node.clock.monotonic() + node.deadline)
+            response = node.exchange(request, min(give_up, node.clock.monotonic() + node.deadline))
             content = response.content
             if response.status != 200:
                 failure = f"it answered with status {response.status}"

@@ -39,6 +39,7 @@ from ..payments.results import MarketResult
 from ..payments.signing.secp256k1 import checksummed
 from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .base_client import BaseClient, open_session
+from .chain_proofs import ChainProofs
 from .previews import DryRuns, Quotes
 from .purchase_driver import PurchaseDriver
 from .session import RateLimiter, Session
@@ -74,7 +75,7 @@ class MarketClient(BaseClient):
     Args:
         signer: the payer: `LocalSigner`, or anything with `address`, and `sign_typed_data` (an account of eth-account,
             for example) or `sign_digest`; else TRADE_WALLET_KEY. Without one, quotes and free calls still work.
-        budget: limits of spending. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _TOTAL and the ledger's own
+        budget: limits of spending. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _PER_MONTH, _TOTAL and the ledger's own
             budget also apply; the strictest limit wins. Without any, only calls with `max_price=` are paid.
         ledger: where payments are recorded; else a file in TRADE_HOME or in the user's data folder. The client closes
             it only if it opened it.
@@ -83,9 +84,9 @@ class MarketClient(BaseClient):
         send_api_key: also send the API key, which the service is not known to need.
         api_key: that key; else TRADE_API_KEY.
         max_validity: at most this many seconds of validity for a signed payment (default 120, at least 10).
-        witness: asks the chain about payments with an unknown outcome, when they are reconciled or resumed; else one
-            for TRADE_RPC_URL (one URL, or several with spaces between them), if that is set. The client closes it only
-            if it made it.
+        witness: asks the chain about payments with an unknown outcome, when they are reconciled or resumed, and before
+            a budget refuses a call for what they hold; else one for TRADE_RPC_URL (one URL, or several with spaces
+            between them), if that is set. The client closes it only if it made it.
         check_tokens: check symbols against the service's free list before signing (fetched once an hour; addresses and
             ids with a hyphen pass). If the list cannot be read, the check is skipped.
         continue_for: seconds from its first signing in which an equal call without a name continues an unfinished
@@ -175,7 +176,6 @@ class MarketClient(BaseClient):
             why_https=settings.NOT_PAID_THERE,
         )
         self._own_witness = None if witness is not None else _witness_of_environment(session.clock)
-        self._witness = witness or self._own_witness
         self._ledger: Ledger | None = None
         if ledger is None:
             ledger = self._ledger = Ledger()
@@ -194,6 +194,7 @@ class MarketClient(BaseClient):
             session,
             session.with_options(timeout=Timeout(read=_PAID_READ) if timeout is None else timeout),
             buyer,
+            ChainProofs(buyer, witness or self._own_witness),
             check_tokens=check_tokens,
         )
 
@@ -219,7 +220,7 @@ class MarketClient(BaseClient):
         """Past payments: list, resume, reconcile."""
         from .payment_history import Payments
 
-        return Payments(self._paying, self._witness)
+        return Payments(self._paying)
 
     def token_signals(
         self,
@@ -363,7 +364,6 @@ class MarketClient(BaseClient):
     def _copy_from(self, other: Any, change: Callable[[Session], Session]) -> None:
         super()._copy_from(other, change)
         self._ledger = self._own_witness = None
-        self._witness = other._witness
         self._paying = other._paying.copy_with(change)
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._http.arguments import flags, optional_identifier, required_text, seconds, whole
 from .._values.payment import GRACE, Payment, PaymentStage, origin_of
@@ -16,28 +16,23 @@ from ..payments.ledger.changes import Collect, Mark
 from ..payments.ledger.settings import addresses, recipients_of, secret_of, with_address
 from ..payments.messages import blocking_error, not_expired
 from ..payments.purchases import purchase_secret
-from ..payments.results import ChainVerdict, MarketResult, Reconciliation
+from ..payments.results import MarketResult, Reconciliation
 from ..payments.signing.secp256k1 import checksummed
 from .concurrency import in_thread
 from .purchase_driver import PurchaseDriver
-
-if TYPE_CHECKING:
-    from .chain_witness import ChainWitness
 
 # `list` is a method below.
 _Payments = list[Payment]
 _Addresses = list[str]
 _Results = list[MarketResult[Any]]
-_Witnessed = list[tuple[Payment, ChainVerdict]]
 _Failures = list[tuple[Payment, TradeError]]
 
 
 class Payments:
     """`client.payments`: the payments in the ledger of a market client."""
 
-    def __init__(self, driver: PurchaseDriver, witness: ChainWitness | None) -> None:
+    def __init__(self, driver: PurchaseDriver) -> None:
         self._driver = driver
-        self._witness = witness
 
     def get(self, payment_id: str) -> Payment:
         """One payment.
@@ -105,7 +100,7 @@ class Payments:
             if not payment.is_unresolved(self._now(payment)):
                 raise
             try:
-                found = self._settle_by_chain([payment])
+                found = self._driver.proofs.settle([payment])
             except TradeError:  # the witness is closed, for example
                 raise error from None
             if not any(verdict.paid is not None for _, verdict in found):
@@ -138,7 +133,7 @@ class Payments:
                     delivered.append(self._driver.resume(payment))
                 except TradeError as error:
                     failed.append((self.get(payment.id), error))
-        witnessed = self._settle_by_chain(self._unresolved())
+        witnessed = self._driver.proofs.settle(self._unresolved())
         sent = self._all(PaymentStage.SENT)
         return Reconciliation(
             delivered=tuple(delivered),
@@ -147,28 +142,6 @@ class Payments:
             live=tuple(one for one in sent if one.is_live(self._now(one))),
             witnessed=tuple(witnessed),
         )
-
-    def _settle_by_chain(self, payments: Sequence[Payment]) -> _Witnessed:
-        """Ask the witness about payments, and mark them by what it says."""
-        unproven = [payment for payment in payments if payment.paid is None]
-        if self._witness is None or not unproven:
-            return []
-        verdicts = self._witness.check_all(unproven)
-        return [
-            (self._mark_by_chain(payment, verdict), verdict)
-            for payment, verdict in zip(unproven, verdicts, strict=True)
-        ]
-
-    def _mark_by_chain(self, payment: Payment, verdict: ChainVerdict) -> Payment:
-        buyer, paid = self._driver.buyer, verdict.paid
-        if paid is None:
-            return payment
-        evidence, now = f"chain: {verdict.reason}", buyer.clock.now()
-        mark = Mark(paid=paid, evidence=evidence, signatures=payment.signatures, now=now)
-        try:
-            return (in_thread(lambda: buyer.ledger.update(payment.id, mark))).payment
-        except PaymentRefusedError:  # another process has marked it, or signed it again
-            return self.get(payment.id)
 
     def collect(self, payment_id: str) -> Payment:
         """Say that the answer of a payment is in safe hands, with a client that has `collect=False`.

@@ -26,6 +26,7 @@ from ..payments.ledger.changes import Collect, LedgerChange, LedgerRow, Record, 
 from ..payments.ledger.claims import owner_name
 from ..payments.purchases import PurchaseIntent, item_name, purchase_name
 from ..payments.results import DryRun, MarketResult, Quote
+from .chain_proofs import ChainProofs
 from .concurrency import KeyedLock, always_in_thread, in_thread, sleep
 from .token_check import TokenCheck
 
@@ -41,10 +42,13 @@ _TIME_RETRY = 60.0
 class PurchaseDriver:
     """What the calls of a market client share. `session` sends requests without a payment, `paid` those with one."""
 
-    def __init__(self, session: Session, paid: Session, buyer: Buyer, *, check_tokens: bool) -> None:
+    def __init__(
+        self, session: Session, paid: Session, buyer: Buyer, proofs: ChainProofs, *, check_tokens: bool
+    ) -> None:
         self.session = session
         self.paid = paid
         self.buyer = buyer
+        self.proofs = proofs
         self.tokens = TokenCheck() if check_tokens else None
         self._locks = KeyedLock()
         self._time_asked_at = -math.inf
@@ -191,6 +195,8 @@ class PurchaseDriver:
                     result = session.call(request, give_up=give_up)
                     if result.response.status == 402 and self.tokens is not None and buyer.wallet is not None:
                         self.tokens.check(call, session, give_up)
+                case effects.Prove(terms):
+                    result = self.proofs.make_room(intent, terms, give_up - buyer.clock.monotonic())
                 case effects.Slot():
                     slot = paid.claim(call.request, give_up)
                 case effects.Sign(terms, seen, owner):

@@ -26,7 +26,7 @@ class BudgetDetails:
     """
 
     cost: Decimal
-    limit: Literal["per_call", "per_hour", "per_day", "total", "max_total"] | None = None
+    limit: Literal["per_call", "per_hour", "per_day", "per_month", "total", "max_total"] | None = None
     limit_amount: Decimal | None = None
     spent: Decimal | None = None
     held: Decimal | None = None

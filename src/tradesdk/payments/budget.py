@@ -1,4 +1,4 @@
-"""Budgets: what may be spent per call, per hour, per day and in total."""
+"""Budgets: what may be spent per call, hour, day and month, and in total."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ Not a float, which cannot represent 0.1 exactly, and not an int, as those are mi
 _AMOUNT = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?")
 _ABOVE = 10**18  # micro-dollars
 
-LIMITS = ("per_call", "per_hour", "per_day", "total")
+LIMITS = ("per_call", "per_hour", "per_day", "per_month", "total")
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Budget:
     """Spending limits in micro-dollars, or None. Of several budgets, the lowest limits apply.
 
-    What was sent counts until it is proven that it was not taken, in every hour and day in which it may be taken. A
-    payment that is signed again counts once, with the largest amount that was signed.
+    What was sent counts until it is proven that it was not taken, in every hour, day and month in which it may be
+    taken. A payment that is signed again counts once, with the largest amount that was signed.
 
     Attributes:
         per_call: for one call.
         per_hour: for the last 60 whole minutes and the one that has begun.
         per_day: for a day, UTC.
+        per_month: for a calendar month, UTC.
         total: for all payments in the ledger.
         is_unlimited: it comes from `Budget.unlimited()`, which allows spending without a limit.
     """
@@ -44,6 +45,7 @@ class Budget:
     per_call: int | None
     per_hour: int | None
     per_day: int | None
+    per_month: int | None
     total: int | None
     is_unlimited: bool
 
@@ -53,6 +55,7 @@ class Budget:
         per_call: Usd | None = None,
         per_hour: Usd | None = None,
         per_day: Usd | None = None,
+        per_month: Usd | None = None,
         total: Usd | None = None,
     ) -> None:
         """Dollars, as strings or `Decimal`: `Budget(per_call="0.25", per_day="5")`.
@@ -60,7 +63,7 @@ class Budget:
         Raises:
             InvalidArgumentError: an amount is not valid.
         """
-        for name, value in zip(LIMITS, (per_call, per_hour, per_day, total), strict=True):
+        for name, value in zip(LIMITS, (per_call, per_hour, per_day, per_month, total), strict=True):
             object.__setattr__(self, name, None if value is None else micro_usd(name, value))
         object.__setattr__(self, "is_unlimited", False)
 
@@ -80,7 +83,7 @@ class Budget:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Budget:
-        """The limits of `TRADE_BUDGET_PER_CALL`, `_PER_HOUR`, `_PER_DAY` and `_TOTAL`.
+        """The limits of `TRADE_BUDGET_PER_CALL`, `_PER_HOUR`, `_PER_DAY`, `_PER_MONTH` and `_TOTAL`.
 
         Raises:
             ConfigError: one of them is not valid; the error names it.
@@ -149,48 +152,89 @@ class Budget:
         return f"Budget.unlimited().strictest(Budget({shown}))" if shown else "Budget.unlimited()"
 
 
-@show_usd("last_hour", "today", "total", "held", "held_last_hour", "held_today")
+@show_usd("spent", "held", "limit")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowSpending:
+    """What is spent and held in an hour, a day, a month or in total, in micro-dollars, and what its limit leaves.
+
+    Attributes:
+        spent: what was taken, by a receipt, the chain or a person's mark.
+        held: what was sent, and may have been taken or not. It counts like what is spent.
+        limit: the limit that applies, the lowest of all budgets; None without one.
+    """
+
+    spent: int
+    held: int
+    limit: int | None
+
+    @property
+    def counted(self) -> int:
+        """`spent` and `held`."""
+        return self.spent + self.held
+
+    @property
+    def left(self) -> int | None:
+        """What the limit leaves, 0 or more; None without a limit."""
+        return None if self.limit is None else max(0, self.limit - self.counted)
+
+    @property
+    def spent_usd(self) -> Decimal:
+        """`spent` in dollars."""
+        return usd(self.spent)
+
+    @property
+    def held_usd(self) -> Decimal:
+        """`held` in dollars."""
+        return usd(self.held)
+
+    @property
+    def counted_usd(self) -> Decimal:
+        """`counted` in dollars."""
+        return usd(self.counted)
+
+    @property
+    def left_usd(self) -> Decimal | None:
+        """`left` in dollars; None without a limit."""
+        return None if self.left is None else usd(self.left)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """What is spent and held, in micro-dollars, and what the budgets leave.
+    """What is spent and held, and what the budgets leave.
 
     Attributes:
         last_hour: what may have been taken in the last 60 whole minutes and the one that has begun.
-        today: what may have been taken since midnight UTC.
-        total: by all payments in the ledger: `spent` and `held`.
-        held: the part of `total` without proof: it was sent, and may have been taken or not.
-        held_last_hour: the part of `last_hour` without proof.
-        held_today: the part of `today` without proof.
+        today: since midnight UTC.
+        this_month: since the month began, UTC.
+        total: by all payments in the ledger.
         budget: the limits that apply, the lowest of all budgets.
     """
 
-    last_hour: int
-    today: int
-    total: int
-    held: int
-    held_last_hour: int
-    held_today: int
+    last_hour: WindowSpending
+    today: WindowSpending
+    this_month: WindowSpending
+    total: WindowSpending
     budget: Budget
+
+    def by_limit(self) -> dict[str, WindowSpending]:
+        """What counts against each limit, by the limit's name. Nothing counts against `per_call`."""
+        of_call = WindowSpending(spent=0, held=0, limit=self.budget.per_call)
+        return dict(zip(LIMITS, (of_call, self.last_hour, self.today, self.this_month, self.total), strict=True))
 
     @property
     def spent(self) -> int:
-        """The part of `total` that was taken, by a receipt, the chain or a person's mark."""
-        return self.total - self.held
+        """`total.spent`, in micro-dollars."""
+        return self.total.spent
 
     @property
-    def last_hour_usd(self) -> Decimal:
-        """`last_hour` in dollars."""
-        return usd(self.last_hour)
+    def held(self) -> int:
+        """`total.held`, in micro-dollars."""
+        return self.total.held
 
     @property
-    def today_usd(self) -> Decimal:
-        """`today` in dollars."""
-        return usd(self.today)
-
-    @property
-    def total_usd(self) -> Decimal:
-        """`total` in dollars."""
-        return usd(self.total)
+    def left(self) -> int | None:
+        """What one more call may cost, in micro-dollars; None without a limit."""
+        return min((left for one in self.by_limit().values() if (left := one.left) is not None), default=None)
 
     @property
     def spent_usd(self) -> Decimal:
@@ -206,21 +250,6 @@ class Spending:
     def left_usd(self) -> Decimal | None:
         """`left` in dollars; None without a limit."""
         return None if self.left is None else usd(self.left)
-
-    @property
-    def left(self) -> int | None:
-        """What one more call may cost, in micro-dollars; None without a limit."""
-        rooms = [
-            limit - spent
-            for limit, spent in (
-                (self.budget.per_call, 0),
-                (self.budget.per_hour, self.last_hour),
-                (self.budget.per_day, self.today),
-                (self.budget.total, self.total),
-            )
-            if limit is not None
-        ]
-        return max(0, min(rooms)) if rooms else None
 
 
 def _dollars(micro: int) -> str:

@@ -105,7 +105,7 @@ def quote(buyer: Buyer, intent: PurchaseIntent) -> Quote:
     """The published price, and what the budgets leave. A free call does not read the ledger."""
     now = buyer.clock.now()
     if intent.amount == 0:
-        return intent.quote(Sums(now, {}, {}, {}).spending(buyer.budget))
+        return intent.quote(Sums(now).spending(buyer.budget))
     return intent.quote(buyer.ledger.spending(buyer.budget, now=now, max_price=intent.max_price))
 
 

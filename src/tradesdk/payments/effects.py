@@ -47,6 +47,12 @@ class Refuse(NamedTuple):
     error: PaymentRefusedError
 
 
+class Prove(NamedTuple):
+    """Ask the witness about what holds the money that a call needs: whether that changed anything."""
+
+    terms: Terms
+
+
 class Slot(NamedTuple):
     """Wait for a place in the rate limit, for the earlier payment or for what is signed next."""
 
@@ -104,5 +110,5 @@ class Answer(NamedTuple):
     data: Any = None
 
 
-Effect: TypeAlias = Lock | Look | Sync | Ask | Refuse | Slot | Sign | Write | Send | Sleep | HandOver
+Effect: TypeAlias = Lock | Look | Sync | Ask | Refuse | Prove | Slot | Sign | Write | Send | Sleep | HandOver
 Steps: TypeAlias = Generator[Effect, Any, T]

@@ -7,7 +7,7 @@ carries the effects out: `_async.purchase_driver` and its blocking twin.
 |--------|-------------------|-------------------------------------------------------------------------|---------|
 | look   | `Look`            | one read: the earlier payment for the purchase, sums, settings          |         |
 | ask    | `Ask`             | the offer, by a request without a payment; its symbols are looked up    |         |
-| guard  | `Refuse`          | offer, price, recipient, and the budgets by the sums just read          |         |
+| guard  | `Refuse`, `Prove` | offer, price, recipient, and the budgets by the sums just read          |         |
 | slot   | `Slot`            | a place in the rate limit; its wait may outlive a validity              |         |
 | sign   | `Sign`            | in memory, outside of every lock                                        |         |
 | submit | `Write`           | `Submit` or `Resubmit`: decided again, claimed, written down            | 1       |
@@ -15,6 +15,7 @@ carries the effects out: `_async.purchase_driver` and its blocking twin.
 | record | `Write`           | `Record`: what the answer means; the end of the claim; collected        | 2       |
 
 A signature that was not written down has left neither process nor signer, so it binds nobody, and nothing is reserved.
+What a budget refuses, at guard or submit, asks the witness once a call: if that proves anything, the call looks again.
 
 Who waits: `Lock` for an equal call of this client, `Sleep` for one of another process and before a resend, `Slot` for
 the rate limit. Who may write: the call that has claimed the payment (`row.owner`). `Submit` and `Resubmit` claim it,
@@ -47,7 +48,7 @@ from ..errors import (
     PaymentRefusedError,
     TradeError,
 )
-from .buyer import Buyer, check_earlier, drafted, guarded, quote, refusal
+from .buyer import Buyer, Terms, check_earlier, drafted, guarded, quote, refusal
 from .effects import (
     Answer,
     Ask,
@@ -55,6 +56,7 @@ from .effects import (
     HandOver,
     Lock,
     Look,
+    Prove,
     Refuse,
     Send,
     Sign,
@@ -119,6 +121,7 @@ def purchase(
     reply: bytes | None = None  # the answer that the caller is about to get
     asked: tuple[str, int] | None = None  # the expired signature that the service keeps no answer for
     pause = _SHORTEST_PAUSE
+    proves = True  # what would be refused may ask the witness
 
     def write(change: LedgerChange) -> Steps[LedgerError | None]:
         """Write what the caller must get the outcome of even if the ledger fails."""
@@ -148,6 +151,12 @@ def purchase(
                 yield from record(end)
             known = None if end is None else outcome_error(row.payment, replace(end, reason=reason), None)
             raise (known or in_doubt(row.payment, reason)) from problem
+
+    def finds_room(refused: PaymentRefusedError, terms: Terms) -> Steps[bool]:
+        """Whether a call that a budget refuses looks again. Nothing is written down."""
+        nonlocal proves
+        asks, proves = proves and refused.code == "over_budget", False
+        return asks and (yield Prove(terms))
 
     def wait_for_other(payment: Payment) -> Steps[None]:
         nonlocal pause
@@ -242,6 +251,8 @@ def purchase(
                 refused = refusal(intent, terms, seen)
                 if refused is not None:
                     yield Refuse(earlier, terms, refused)
+                    if (yield from finds_room(refused, terms)):
+                        continue
                     raise refused
                 yield Slot(earlier, terms)
                 submit: Submit = yield Sign(terms, seen, owner)
@@ -250,13 +261,16 @@ def purchase(
                 before = earlier or replace(submit.payment, header=None)
                 try:
                     submitted: LedgerRow | None = yield Write(seen.row, submit)
+                except PaymentRefusedError as problem:  # nothing is written
+                    submitted, refused = None, problem
                 except Exception as problem:
-                    if not isinstance(problem, PaymentRefusedError):  # else nothing is written
-                        row, end = replace(submit.written(seen.row), revision=-1), tries.unsent("interrupted")
+                    row, end = replace(submit.written(seen.row), revision=-1), tries.unsent("interrupted")
                     if isinstance(problem, LedgerError):
                         problem.payment = before
                     raise
-                if submitted is None:  # another call was faster
+                if refused is not None and not (yield from finds_room(refused, terms)):
+                    raise refused
+                if submitted is None:  # another call was faster, or there is room now
                     continue
                 row = submitted
                 at = time.moment(clock)

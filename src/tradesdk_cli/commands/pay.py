@@ -163,6 +163,7 @@ def budget(
     per_call: Annotated[str | None, _limit("--per-call", "for one purchase")] = None,
     per_hour: Annotated[str | None, _limit("--per-hour", "in any 60 minutes")] = None,
     per_day: Annotated[str | None, _limit("--per-day", "in a day of UTC")] = None,
+    per_month: Annotated[str | None, _limit("--per-month", "in a month of UTC")] = None,
     total: Annotated[str | None, _limit("--total", "ever")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the question of a terminal.")] = False,
     dry_run: DryRun = False,
@@ -170,10 +171,16 @@ def budget(
     """Show what may be spent and what is left, or set it.
 
     Spent is what a receipt, the chain or your mark proves; held is what was sent without proof, and counts too. It is
-    kept in the ledger. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY and TRADE_BUDGET_TOTAL count too; the
-    strictest limit applies.
+    kept in the ledger. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _PER_MONTH and TRADE_BUDGET_TOTAL
+    count too; the strictest limit applies.
     """
-    given = {"per_call": per_call, "per_hour": per_hour, "per_day": per_day, "total": total}
+    given = {
+        "per_call": per_call,
+        "per_hour": per_hour,
+        "per_day": per_day,
+        "per_month": per_month,
+        "total": total,
+    }
     changes = {name: text for name, text in given.items() if text is not None}
     hint = "for example: {trade} pay budget set --per-day 5"
     if changes and action == "show":

@@ -78,7 +78,6 @@ def market_client(
     *,
     send_api_key: bool = False,
     at: str | None = None,
-    witness: bool = False,
 ) -> MarketClient:
     """The SDK's client for market data, on the ledger of this run; closed at its end.
 
@@ -87,7 +86,6 @@ def market_client(
         wallet: who signs; None where nothing is.
         send_api_key: send the API key of the account as well.
         at: the service's address, where it is known already.
-        witness: in a mock world, ask a node of its chain as well. Elsewhere TRADE_RPC_URL says which one is asked.
 
     Raises:
         ConfigProblem: there is no address.
@@ -101,10 +99,9 @@ def market_client(
         service = run.mock.service
         at, http, now = at or service.market_url, run.mock.http_client(), service.clock.now
         run.closing(http.close)
-        if witness:
-            from tradesdk import ChainWitness  # loaded here: buying needs none
+        from tradesdk import ChainWitness
 
-            node = ChainWitness(service.rpc_url, http_client=http)
+        node = ChainWitness(service.rpc_url, http_client=http)  # never one of TRADE_RPC_URL, which knows another chain
     at = at or settings.market_url
     if at is None:
         raise ConfigProblem(

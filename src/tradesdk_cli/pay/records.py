@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 _GRACE = 30
-LIMITS = ("per_call", "per_hour", "per_day", "total")
+LIMITS = ("per_call", "per_hour", "per_day", "per_month", "total")
+_WINDOWS = {"last_hour": "this hour", "today": "today", "this_month": "this month", "total": "in total"}
+"""What the limits but the first are for, by their names in `Spending`."""
 
 
 def brief(payment: Payment, now: float) -> dict[str, Any]:
@@ -86,16 +88,12 @@ def spending_record(spending: Spending) -> dict[str, Any]:
 
     Held is what was sent and not proven to be taken or not: it counts against the budgets as if it were spent.
     """
-    budget: Budget = spending.budget
-    counted = {"last_hour": spending.last_hour, "today": spending.today, "total": spending.total}
-    held = {"last_hour": spending.held_last_hour, "today": spending.held_today, "total": spending.held}
     return {
-        **limits_of(budget),
-        **{f"spent_{name}_usd": maybe_dollars(counted[name] - held[name]) for name in counted},
-        **{f"held_{name}_usd": maybe_dollars(held[name]) for name in counted},
+        **limits_of(spending.budget),
         **{
-            f"left_{told.removeprefix('in ').replace(' ', '_')}_usd": maybe_dollars(left)
-            for told, left in _windows(spending).items()
+            f"{part}_{name}_usd": maybe_dollars(getattr(getattr(spending, name), part))
+            for part in ("spent", "held", "left")
+            for name in _WINDOWS
         },
         "next_call_usd": maybe_dollars(spending.left),
     }
@@ -108,15 +106,13 @@ def render_spending(console: Console, record: Mapping[str, Any]) -> None:
 
     rows = [
         {
-            "budget": name.replace("_", " "),
-            "limit": record[f"{name}_usd"] or "none",
-            "spent": record.get(f"spent_{spent}_usd"),
-            "held": record.get(f"held_{spent}_usd"),
-            "left": record.get(f"left_{left}_usd") if spent else record[f"{name}_usd"],
+            "budget": limit.replace("_", " "),
+            "limit": record[f"{limit}_usd"] or "none",
+            "spent": record.get(f"spent_{name}_usd"),
+            "held": record.get(f"held_{name}_usd"),
+            "left": record.get(f"left_{name}_usd", record["per_call_usd"]),
         }
-        for name, spent, left in zip(
-            LIMITS, ("", "last_hour", "today", "total"), ("", "this_hour", "today", "total"), strict=True
-        )
+        for limit, name in zip(LIMITS, ("call", *_WINDOWS), strict=True)
     ]
     render_list(console, BUDGETS, rows, None)
     console.print()
@@ -124,35 +120,23 @@ def render_spending(console: Console, record: Mapping[str, Any]) -> None:
 
 
 def room(spending: Spending) -> dict[str, Any]:
-    """What is left in the tightest of hour, day and total, and what one more call may cost, which may be less."""
+    """What is left in the tightest window, and what one more call may cost, which may be less."""
     return {
-        "left_usd": maybe_dollars(
-            min((left for left in _windows(spending).values() if left is not None), default=None)
-        ),
+        "left_usd": maybe_dollars(min((left for left, _ in _rooms(spending)), default=None)),
         "next_call_usd": maybe_dollars(spending.left),
     }
 
 
 def left_over(spending: Spending) -> str:
     """The same in words: `$4.94 left today`; empty without such a budget."""
-    rooms = [(left, told) for told, left in _windows(spending).items() if left is not None]
-    if not rooms:
-        return ""
-    left, told = min(rooms, key=lambda one: one[0])
-    return f"{dollars(usd(left))} left {told}"
+    left, told = min(_rooms(spending), key=lambda one: one[0], default=(0, ""))
+    return f"{dollars(usd(left))} left {told}" if told else ""
 
 
-def _windows(spending: Spending) -> dict[str, int | None]:
+def _rooms(spending: Spending) -> list[tuple[int, str]]:
     """What each budget of more than one call leaves."""
-    budget = spending.budget
-    return {
-        told: None if limit is None else max(0, limit - spent)
-        for told, limit, spent in (
-            ("this hour", budget.per_hour, spending.last_hour),
-            ("today", budget.per_day, spending.today),
-            ("in total", budget.total, spending.total),
-        )
-    }
+    rooms = [(getattr(spending, name).left, told) for name, told in _WINDOWS.items()]
+    return [(left, told) for left, told in rooms if left is not None]
 
 
 def _read(content: bytes) -> Any:

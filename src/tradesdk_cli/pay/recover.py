@@ -50,9 +50,9 @@ def found_in(run: Session, payment_id: str) -> Payment:
 def client_for(run: Session, payment: Payment | None, *, send_api_key: bool = False) -> MarketClient:
     """A client for the service that a payment was made to; without one, for the service that is set, if any."""
     if payment is not None:
-        return market_client(run, at=payment.url.rpartition("/v1/")[0], send_api_key=send_api_key, witness=True)
+        return market_client(run, at=payment.url.rpartition("/v1/")[0], send_api_key=send_api_key)
     at = None if run.settings.mock else run.settings.market_url or NO_SERVICE
-    return market_client(run, at=at, send_api_key=send_api_key, witness=True)
+    return market_client(run, at=at, send_api_key=send_api_key)
 
 
 def verb_of(payment: Payment) -> str:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..._values.details import BudgetDetails, RecipientDetails
 from ..._values.money import shown_usd, usd
 from ..._values.payment import Payment, PaymentProof, PaymentStage
 from ..._values.text import printable
 from ...errors import PaymentRefusedError
-from ..budget import Budget, Spending
+from ..budget import Budget, Spending, WindowSpending
 from .settings import BUDGET
 
+END = 60_000_000_000
+"""Unix seconds in the year 3871; as many before 1970, it is the year 68. Dates have years from 1 to 9999."""
 MINUTE = 60
 HOUR = 3600
 DAY = 86400
@@ -101,84 +103,137 @@ def to_count(earlier: Payment | None, amount: int) -> int:
 
 Sum = tuple[int, int]
 """What counts, and the part that is held, in micro-dollars."""
-UNITS = ("minute", "day", "month")
 
 
-def place(counts_until: int) -> tuple[int, int, int]:
+def _month(second: int) -> int:
+    date = datetime.fromtimestamp(second, UTC)
+    return (date.year - 1970) * 12 + date.month - 1
+
+
+def _month_begin(month: int) -> int:
+    return int(datetime(1970 + month // 12, month % 12 + 1, 1, tzinfo=UTC).timestamp())
+
+
+class Window(NamedTuple):
+    """What a limit of time is for: whole units of UTC, from the one of `back` seconds ago on.
+
+    Attributes:
+        limit: its name in a budget.
+        unit: the unit's name; units are numbered from 1970 on.
+        number: the number of the unit that a second is in.
+        begin: the first second of a unit.
+        back: 0: the unit that has begun is all.
+    """
+
+    limit: str
+    unit: str
+    number: Callable[[int], int]
+    begin: Callable[[int], int]
+    back: int = 0
+
+    def first(self, now: float) -> int:
+        """Its first unit."""
+        return self.number(math.floor(now - self.back))
+
+    def end(self, number: int) -> int:
+        """The moment from which on it is without this unit."""
+        return self.begin(number + 1) + self.back
+
+
+WINDOWS = (
+    Window("per_hour", "minute", lambda second: second // MINUTE, lambda minute: minute * MINUTE, HOUR),
+    Window("per_day", "day", lambda second: second // DAY, lambda day: day * DAY),
+    Window("per_month", "month", _month, _month_begin),
+)
+"""From short to long. The sums by the last unit are kept for all time: their sum is the total."""
+UNITS = tuple(window.unit for window in WINDOWS)
+
+
+def place(counts_until: int) -> tuple[int, ...]:
     """The minute, day and month of UTC, since 1970, of the last second in which a payment counts."""
-    last = counts_until - 1
-    date = datetime.fromtimestamp(last, UTC)
-    return last // MINUTE, last // DAY, (date.year - 1970) * 12 + date.month - 1
+    return tuple(window.number(counts_until - 1) for window in WINDOWS)
 
 
-def begin(now: float) -> tuple[int, int]:
-    """The first minute of the last hour, and today. An hour is 60 whole minutes and the one that has begun."""
-    return math.floor(now - HOUR) // MINUTE, math.floor(now) // DAY
+def begin(now: float) -> tuple[int, ...]:
+    """The first minute of the last hour, today, and this month."""
+    return tuple(window.first(now) for window in WINDOWS)
+
+
+def since(limit: str, now: float) -> int:
+    """The second after which a payment must end to count against a limit at a time."""
+    begins = (window.begin(window.first(now)) for window in WINDOWS if window.limit == limit)
+    return next(begins, -END)
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
     """What all signatures count, by the minute, day and month at whose end they cease to.
 
-    Only what is needed at `now`: the minutes of the last hour, the days from today on, all months.
+    Attributes:
+        now: the time.
+        units: of each window, the sums from its first unit on, or more.
     """
 
     now: float
-    minutes: Mapping[int, Sum]
-    days: Mapping[int, Sum]
-    months: Mapping[int, Sum]
+    units: tuple[Mapping[int, Sum], ...] = ({},) * len(WINDOWS)
 
     def spending(self, budget: Budget) -> Spending:
         """What is spent and held in each window, from its beginning on."""
-        (in_hour, held_in_hour), (today, held_today), (total, held) = map(_all, (self.minutes, self.days, self.months))
-        return Spending(
-            last_hour=in_hour,
-            today=today,
-            total=total,
-            held_last_hour=held_in_hour,
-            held_today=held_today,
-            held=held,
-            budget=budget,
-        )
+        windows = [_together(window.limit, sums, budget) for window, sums in self._windows()]
+        hour, day, month = windows
+        total = _together("total", self.units[-1], budget)
+        return Spending(last_hour=hour, today=day, this_month=month, total=total, budget=budget)
 
     def without(self, payment: Payment | None) -> Sums:
         """The same without what one payment counts."""
         if payment is None or not payment.counted:
             return self
         less, less_held = signed(payment)
-        minute, day, month = place(payment.counts_until)
 
         def but(sums: Mapping[int, Sum], at: int) -> Mapping[int, Sum]:
             if at not in sums:  # it is over
                 return sums
-            spent, held = sums[at]
-            return {**sums, at: (spent - less, held - less_held)}
+            counted, held = sums[at]
+            return {**sums, at: (counted - less, held - less_held)}
 
-        return Sums(self.now, but(self.minutes, minute), but(self.days, day), but(self.months, month))
+        return Sums(self.now, tuple(map(but, self.units, place(payment.counts_until))))
+
+    def without_held(self) -> Sums:
+        """The same if nothing that is held was taken."""
+        return Sums(
+            self.now, tuple({at: (counted - held, 0) for at, (counted, held) in one.items()} for one in self.units)
+        )
 
     def room_at(self, amount: int, budget: Budget) -> datetime | None:
-        """When the hour and the day both leave room for `amount`, if nothing else is paid; None: now, or never."""
-        at = max(
-            _room(amount, budget.per_hour, self.minutes, lambda minute: (minute + 1) * MINUTE + HOUR, self.now),
-            _room(amount, budget.per_day, self.days, lambda day: (day + 1) * DAY, self.now),
-        )
+        """When all windows leave room for `amount`, if nothing else is paid; None: now, or never."""
         try:
+            at = max(
+                _room(amount, getattr(budget, window.limit), sums, window.end, self.now)
+                for window, sums in self._windows()
+            )
             return datetime.fromtimestamp(math.ceil(at), UTC) if at > self.now else None
         except (OverflowError, ValueError, OSError):
             return None
 
+    def _windows(self) -> Iterator[tuple[Window, Mapping[int, Sum]]]:
+        """The windows, and the sums by their units."""
+        for window, sums, first in zip(WINDOWS, self.units, begin(self.now), strict=True):
+            yield window, {at: one for at, one in sums.items() if at >= first}
 
-def _all(sums: Mapping[int, Sum]) -> Sum:
-    return sum(spent for spent, _ in sums.values()), sum(held for _, held in sums.values())
+
+def _together(limit: str, sums: Mapping[int, Sum], budget: Budget) -> WindowSpending:
+    held = sum(held for _, held in sums.values())
+    counted = sum(counted for counted, _ in sums.values())
+    return WindowSpending(spent=counted - held, held=held, limit=getattr(budget, limit))
 
 
 def _room(amount: int, limit: int | None, sums: Mapping[int, Sum], end: Callable[[int], float], now: float) -> float:
-    """When a window leaves room for an amount: the ends of its oldest minutes or days take what they count away."""
-    spent, moment = sum(counted for counted, _ in sums.values()), now
+    """When a window leaves room for an amount: the ends of its oldest units take what they count away."""
+    counts, moment = sum(counted for counted, _ in sums.values()), now
     for at in sorted(sums):
-        if limit is None or spent + amount <= limit:
+        if limit is None or counts + amount <= limit:
             return moment
-        spent, moment = spent - sums[at][0], end(at)
+        counts, moment = counts - sums[at][0], end(at)
     return moment if limit is None or amount <= limit else math.inf
 
 
@@ -209,7 +264,9 @@ def recipient_refusal(
     )
 
 
-_Window = Literal["per_call", "per_hour", "per_day", "total"]
+LimitName = Literal["per_call", "per_hour", "per_day", "per_month", "total"]
+_ORDER: tuple[LimitName, ...] = ("per_call", "total", "per_month", "per_day", "per_hour")
+"""Limits that free up by themselves come last: if two limits refuse, the one that stays is reported."""
 
 
 def total_refusal(amount: int, max_total: int | None, run: Sum | None) -> PaymentRefusedError | None:
@@ -234,6 +291,19 @@ def total_refusal(amount: int, max_total: int | None, run: Sum | None) -> Paymen
     )
 
 
+def exceeded(amount: int, counts: int, sums: Sums, budget: Budget) -> dict[LimitName, WindowSpending]:
+    """The limits that leave no room for an amount, and what else counts against each."""
+    spending, before = sums.spending(budget).by_limit(), counts - amount  # what was signed before counts besides
+    over: dict[LimitName, WindowSpending] = {}
+    for name in _ORDER:
+        one = spending[name]
+        if name != "per_call":
+            one = replace(one, held=one.held + before)
+        if one.limit is not None and one.counted + amount > one.limit:
+            over[name] = one
+    return over
+
+
 def budget_refusal(
     amount: int, counts: int, sums: Sums, budget: Budget, *, has_total: bool = False
 ) -> PaymentRefusedError | None:
@@ -248,41 +318,27 @@ def budget_refusal(
             code="no_budget",
             details=BudgetDetails(cost=usd(amount)),
             hint='set one: budget=Budget(per_day="5"), max_price= for one call, TRADE_BUDGET_PER_DAY=5 (or PER_CALL, '
-            "PER_HOUR, TOTAL), or trade pay budget set --per-day 5",
+            "PER_HOUR, PER_MONTH, TOTAL), or trade pay budget set --per-day 5",
         )
-    spending, before = sums.spending(budget), counts - amount  # what was signed before counts besides
-    # Limits that free up by themselves come last: if two limits refuse, report the one that stays.
-    limits: tuple[tuple[_Window, int | None, int, int], ...] = (
-        ("per_call", budget.per_call, 0, 0),
-        ("total", budget.total, spending.total + before, spending.held + before),
-        ("per_day", budget.per_day, spending.today + before, spending.held_today + before),
-        ("per_hour", budget.per_hour, spending.last_hour + before, spending.held_last_hour + before),
-    )
-    over: list[tuple[_Window, int, int, int]] = [
-        (name, limit, spent, held)
-        for name, limit, spent, held in limits
-        if limit is not None and spent + amount > limit
-    ]
+    over = exceeded(amount, counts, sums, budget)
     if not over:
         return None
-    # And before them those that are too small for it at any time.
-    name, limit, spent, held = min(over, key=lambda one: counts <= one[1])
-    room_at = sums.room_at(counts, budget) if name in ("per_day", "per_hour") else None
-    return _over(amount, name, limit, spent, held, room_at)
+    # Those that are too small for it at any time come before the others.
+    name = min(over, key=lambda one: counts <= (over[one].limit or 0))
+    is_window = name in {window.limit for window in WINDOWS}
+    return _over(amount, name, over[name], sums.room_at(counts, budget) if is_window else None)
 
 
-def _over(
-    amount: int, name: _Window, limit: int, spent: int, held: int, room_at: datetime | None
-) -> PaymentRefusedError:
-    cost, left = f"this call costs {shown_usd(amount)}", max(0, limit - spent)
+def _over(amount: int, name: LimitName, spending: WindowSpending, room_at: datetime | None) -> PaymentRefusedError:
+    limit, held, cost = spending.limit or 0, spending.held, f"this call costs {shown_usd(amount)}"
     of_budget = f"the budget of {shown_usd(limit)} {'in total' if name == 'total' else name.replace('_', ' ')}"
     details = BudgetDetails(
         cost=usd(amount),
         limit=name,
         limit_amount=usd(limit),
-        spent=usd(spent - held),
-        held=usd(held),
-        left=usd(left),
+        spent=spending.spent_usd,
+        held=spending.held_usd,
+        left=spending.left_usd,
         room_at=room_at,
     )
     if name == "per_call" or amount > limit:
@@ -296,7 +352,7 @@ def _over(
     else:
         hint = "raise that budget to continue"
     return PaymentRefusedError(
-        f"{cost}, and {of_budget} leaves {shown_usd(left)}: {shown_usd(spent - held)} is spent and "
+        f"{cost}, and {of_budget} leaves {shown_usd(spending.left or 0)}: {shown_usd(spending.spent)} is spent and "
         f"{shown_usd(held)} is held",
         code="over_budget",
         hint=hint + (f"; {_HOW_TO_PROVE}" if held else ""),

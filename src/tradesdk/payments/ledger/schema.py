@@ -15,6 +15,7 @@ from types import NoneType
 from typing import Any
 
 from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode, Receipt, SignedHeader, origin_of
+from .rules import END, UNITS
 
 _COUNTS = "counted > 0 AND (paid IS NULL OR paid = 1)"
 # Not `stage = …`: an index on stages would be taken then, and not the one that is made for the question.
@@ -83,8 +84,6 @@ _CELLS = {
     for name, kind, needed in re.findall(r"^ {8}(\w+) ([A-Z]+)( NOT NULL)?", TABLES[0], re.MULTILINE)
 }
 _MOMENTS = ("valid_before", "counts_until", "created", "updated", "until")
-END = 60_000_000_000
-"""Unix seconds in the year 3871; as many before 1970, it is the year 68. Dates have years from 1 to 9999."""
 
 # S608: here and below only constants are put in
 ADD = f"INSERT INTO payments ({_ROW}) VALUES ({', '.join('?' * (len(COLUMNS) + 2))}, 0)"  # noqa: S608
@@ -112,6 +111,17 @@ FORGET = (
 )
 SEQ = "SELECT seq FROM payments WHERE id = ?"
 NEWEST = f"SELECT {_ROW} FROM payments WHERE seq < ? ORDER BY seq DESC LIMIT ?"  # noqa: S608
+
+# Parameters: for each stage the moments after which and by which they end, and a limit; then the limit.
+HELD = (
+    f"SELECT {_ROW} FROM payments WHERE seq IN ("  # noqa: S608
+    + " UNION ALL ".join(
+        f"SELECT * FROM (SELECT seq FROM payments WHERE stage = '{stage}' AND paid IS NULL AND counted > 0 "  # noqa: S608
+        "AND counts_until > ? AND counts_until <= ? ORDER BY seq LIMIT ?) AS s"
+        for stage in PaymentStage
+    )
+    + ") ORDER BY seq LIMIT ?"
+)
 
 
 @cache
@@ -141,13 +151,14 @@ def newest_of(stages: int, *, unproven: bool = False) -> tuple[str, int]:
 _SUMS = "SELECT coalesce(sum(counted), 0), coalesce(sum(CASE WHEN paid IS NULL THEN counted END), 0) FROM payments"
 # By all payments of a run but one. Parameters: run, id.
 BY_RUN = f"{_SUMS} WHERE id IN (SELECT payment FROM runs WHERE run = ? AND payment <> ?) AND {_COUNTS}"  # noqa: S608
-# The minutes of the last hour, the days from today on, all months. Parameters: of `rules.begin`.
-SUMS = (
-    "SELECT unit, at, counted, held FROM sums WHERE unit = 'minute' AND at >= ? UNION ALL "
-    "SELECT unit, at, counted, held FROM sums WHERE unit = 'day' AND at >= ? UNION ALL "
-    "SELECT unit, at, counted, held FROM sums WHERE unit = 'month'"
-)
 ALL_SUMS = "SELECT unit, at, counted, held FROM sums"
+# Of the last unit all: they are the total. Parameters: the first of each other unit, of `rules.begin`.
+SUMS = " UNION ALL ".join(
+    [
+        *(f"{ALL_SUMS} WHERE unit = '{unit}' AND at >= ?" for unit in UNITS[:-1]),
+        f"{ALL_SUMS} WHERE unit = '{UNITS[-1]}'",
+    ]
+)
 # When the oldest answer was collected.
 OLDEST_REPLY = f"SELECT min(updated) FROM payments WHERE {_COLLECTED}"  # noqa: S608
 COUNTS = ("counts_until", "counted", "paid")

@@ -35,7 +35,7 @@ T = TypeVar("T")
 _NEWEST = 2**63 - 1
 Statement = tuple[str, Sequence[object]]
 MAX_AHEAD = 60
-"""Seconds by which this machine's clock may differ from the database's: budgets of an hour and a day go by it."""
+"""Seconds by which this machine's clock may differ from the database's: budgets of hours, days and months go by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +191,15 @@ class Ledger:
 
         return self._engine.run(read)
 
+    def held(self, *, since: float, until: float, limit: int) -> list[Payment]:
+        """Payments without proof that count, whose validity ended after `since`, and by `until`; oldest first."""
+        part = since, until, limit
+        return self._engine.run(
+            lambda db: [
+                _payment(row) for rows in db.read((sql.HELD, (*part * len(PaymentStage), limit))) for row in rows
+            ]
+        )
+
     def overview(
         self,
         fingerprint: str,
@@ -226,8 +235,8 @@ class Ledger:
         """What is spent and held, and what `budget` and the ledger's own budget leave.
 
         `max_price` of a call, in micro-dollars, is one more limit, and does not change what counts.
-        A payment counts in the last hour if it may be taken after `now - 3600`, and today if it may be taken after
-        midnight UTC: before `counts_until`, by the largest amount that was signed for its nonce.
+        A payment counts in the last hour if it may be taken after `now - 3600`, today if it may be taken after midnight
+        UTC, this month likewise: before `counts_until`, by the largest amount that was signed for its nonce.
         """
 
         def read(db: Transaction) -> Spending:
@@ -391,7 +400,7 @@ class Ledger:
 
         self._engine.run(read)
         self.history(limit=_NEWEST)
-        self.spending(Budget.unlimited(), now=sql.END)
+        self.spending(Budget.unlimited(), now=rules.END)
 
     def close(self) -> None:
         """Close the file or connection. The next use opens it again. A ledger in memory keeps its content."""
@@ -406,14 +415,14 @@ def _finding(fingerprint: str, now: float, since: float) -> tuple[str, Sequence[
 
 def _accounts(now: float) -> tuple[Statement, ...]:
     """The sums that matter at a time, the settings, and when the oldest answer was collected."""
-    return (sql.SUMS, rules.begin(now)), (sql.SETTINGS, ()), (sql.OLDEST_REPLY, ())
+    return (sql.SUMS, rules.begin(now)[:-1]), (sql.SETTINGS, ()), (sql.OLDEST_REPLY, ())
 
 
 def _sums(rows: Sequence[Row], now: float) -> Sums:
     found: dict[str, dict[int, Sum]] = {unit: {} for unit in rules.UNITS}
     for (unit, at), counts in _by_place(rows):
         found[unit][at] = counts
-    return Sums(now, *found.values())
+    return Sums(now, tuple(found.values()))
 
 
 def _by_place(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, int], Sum]]:

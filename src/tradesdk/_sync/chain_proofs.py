@@ -1,0 +1,69 @@
+# Generated from src/tradesdk/_async/chain_proofs.py by scripts/unasync.py: change that file instead.
+"""Asks the chain witness about payments, and writes down what it says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .._values.payment import Payment
+from ..errors import LedgerError, PaymentRefusedError, TradeError
+from ..payments.buyer import Buyer, Terms
+from ..payments.ledger.changes import Mark
+from ..payments.proving import LONGEST, in_the_way
+from ..payments.purchases import PurchaseIntent
+from ..payments.results import ChainVerdict
+from .concurrency import KeyedLock, in_thread
+
+if TYPE_CHECKING:
+    from .chain_witness import ChainWitness
+
+
+class ChainProofs:
+    """The witness of a client, if it has one, and the client's ledger."""
+
+    def __init__(self, buyer: Buyer, witness: ChainWitness | None) -> None:
+        self._buyer = buyer
+        self.witness = witness
+        self._locks = KeyedLock()
+
+    def settle(self, payments: Sequence[Payment], seconds: float = math.inf) -> list[tuple[Payment, ChainVerdict]]:
+        """Ask about payments without proof, for so long, and mark them by what the witness says."""
+        unproven = [payment for payment in payments if payment.paid is None]
+        if self.witness is None or not unproven:
+            return []
+        verdicts = self.witness._check_all(unproven, seconds)
+        return [(self._marked(payment, verdict), verdict) for payment, verdict in zip(unproven, verdicts, strict=True)]
+
+    def _marked(self, payment: Payment, verdict: ChainVerdict) -> Payment:
+        ledger, paid = self._buyer.ledger, verdict.paid
+        if paid is None:
+            return payment
+        evidence, now = f"chain: {verdict.reason}", self._buyer.clock.now()
+        mark = Mark(paid=paid, evidence=evidence, signatures=payment.signatures, now=now)
+        try:
+            return (in_thread(lambda: ledger.update(payment.id, mark))).payment
+        except PaymentRefusedError:  # another process has marked it, or signed it again
+            return in_thread(lambda: ledger.get(payment.id)) or payment
+
+    def make_room(self, intent: PurchaseIntent, terms: Terms, time_left: float) -> bool:
+        """Ask about the held payments that are in the way of a call. Whether it is worth another look at the ledger."""
+        if self.witness is None:
+            return False
+        seconds = min(LONGEST, time_left / 2)
+        turn = self._locks.of("")  # a call that waits for another one's proofs finds them, and asks nothing
+        if not turn.acquire(seconds):
+            return False
+        try:
+            found = in_thread(partial(in_the_way, self._buyer, intent, terms))
+            if not found:
+                return found is None
+            return any(verdict.paid is not None for _, verdict in self.settle(found, seconds))
+        except LedgerError:
+            raise
+        except TradeError:  # the witness is closed, for example
+            return False
+        finally:
+            turn.release()

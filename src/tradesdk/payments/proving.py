@@ -1,0 +1,48 @@
+"""Which payments a call asks the chain about before it is refused for what they hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .buyer import Buyer, Terms, look
+from .ledger.rules import exceeded, since, to_count
+from .purchases import PurchaseIntent
+
+if TYPE_CHECKING:
+    from .._values.payment import Payment
+
+FINALITY = 20 * 60
+"""Seconds since a validity ended before which finalized blocks do not tell."""
+MOST = 64
+AGAIN = 300.0
+"""Seconds in which no payment is asked about twice in this process."""
+LONGEST = 10.0
+"""Seconds that a call waits for the witness at most."""
+
+_asked: dict[str, float] = {}
+
+
+def in_the_way(buyer: Buyer, intent: PurchaseIntent, terms: Terms) -> list[Payment] | None:
+    """Payments to ask about: if none of them was taken, there is room. None: there is room by now. It blocks."""
+    seen = look(buyer, intent, buyer.time.moment(buyer.clock))
+    earlier, amount, now = terms.earlier, int(terms.requirement.amount), buyer.clock.monotonic()
+    counts, sums = to_count(earlier, amount), seen.sums.without(earlier)
+    over = exceeded(amount, counts, sums, seen.limits)
+    if not over:
+        return None
+    if exceeded(amount, counts, sums.without_held(), seen.limits):
+        return []
+    for payment_id, at in list(_asked.items()):
+        if not 0 <= now - at < AGAIN:  # below 0: by another clock
+            _asked.pop(payment_id, None)
+    for begin in sorted((since(name, sums.now) for name in over), reverse=True):
+        held = buyer.ledger.held(since=begin, until=sums.now - FINALITY, limit=MOST + 1 + len(_asked))
+        others = [one for one in held if earlier is None or one.id != earlier.id]
+        found = [one for one in others if one.id not in _asked][:MOST]
+        left = sums
+        for one in found:
+            left = left.without(one)
+        if not exceeded(amount, counts, left, seen.limits):
+            _asked.update(dict.fromkeys((one.id for one in found), now))
+            return found
+    return []
