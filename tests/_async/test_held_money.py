@@ -281,3 +281,17 @@ async def test_calls_at_once_wait_for_the_one_that_asks(mock: MockService) -> No
     assert [result.charged for result in results] == [True] * 4
     assert asked(mock) == 2
     mock.payments.assert_charged(times=4)
+
+
+async def test_the_purchase_itself_is_not_in_its_own_way(mock: MockService) -> None:
+    """Its nonce counts once when it is signed again: what another purchase holds is in the way."""
+    ledger = Ledger.memory()
+    mock.add_fault("status", paid="only", status=503)
+    with pytest.raises(PaymentOutcomeUnknownError):
+        await client_of(mock, ledger, Budget(total="0.06")).token_prices(["BRETT"], purchase="today")
+    mock.clear_faults()
+    mock.clock.advance(2_000)
+    now = mock.clock.now()
+    submitted(ledger, draft(valid_before=int(now) + 60), now=now)
+    await refused(client_of(mock, ledger, Budget(total="0.03")), purchase="today")
+    assert asked(mock) == 0

@@ -179,8 +179,7 @@ class Sums:
 
     def spending(self, budget: Budget) -> Spending:
         """What is spent and held in each window, from its beginning on."""
-        windows = [_together(window.limit, sums, budget) for window, sums in self._windows()]
-        hour, day, month = windows
+        hour, day, month = (_together(window.limit, sums, budget) for window, sums in self._windows())
         total = _together("total", self.units[-1], budget)
         return Spending(last_hour=hour, today=day, this_month=month, total=total, budget=budget)
 
