@@ -82,7 +82,7 @@ def _stop_watching(world: World, agent_id: str, now: int) -> None:
 
 def close_all(world: World, tenant: str, agent_id: str, now: int) -> None:
     """Close the open trades of a deleted agent at the latest price."""
-    closed, gone = list[Trade](), list[str]()
+    closed, gone, native = list[Trade](), list[str](), dict[str, float]()
     for position_id, trade_id, wallet_id, chain_id, address, symbol, amount, entry, opened_at in world.store.all(
         "SELECT id, trade_id, wallet_id, chain_id, token_address, token_symbol, amount, entry_price_usd, opened_at"
         " FROM positions WHERE tenant = ? AND agent_id = ? ORDER BY seq",
@@ -96,4 +96,7 @@ def close_all(world: World, tenant: str, agent_id: str, now: int) -> None:
         engine.close_trade(world, trade, token, second, "deleted")
         closed.append(trade)
         gone.append(position_id)
-    ledger.write(world, ended=closed, gone=gone)
+        if wallet_id not in native:
+            native[wallet_id] = world.store.value("SELECT native FROM wallets WHERE id = ?", (wallet_id,))
+        native[wallet_id] += (trade.exit_price_usd or 0.0) * amount / world.prices.native_usd(chain_id, second)
+    ledger.write(world, ended=closed, gone=gone, closed=closed, native=native)
