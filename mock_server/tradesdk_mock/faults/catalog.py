@@ -9,15 +9,10 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ..core.clock import END
 from ..core.errors import MockServerError
-
-CONDITIONS = (
-    "route", "method", "tenant", "key", "query", "paid", "since", "until", "nth", "every", "probability", "count"
-)  # fmt: skip
-"""Arguments of rules of every kind: the requests that a rule applies to, and how often."""
 
 _LONGEST = 3_600
 _MONTH = 31 * 86_400
@@ -510,48 +505,51 @@ def parameters(kind: object, given: Mapping[str, object]) -> dict[str, object]:
             raise MockServerError(f"fault {known.name} has no parameter {quoted(name)}; {there}; {conditions}")
         if value is None:
             continue
-        try:
-            found[name] = check(value)
-        except ValueError as error:
-            raise MockServerError(f"fault {known.name}: {name}: {error}") from None
+        found[name] = _checked(f"fault {known.name}: {name}", check, value)
     if "base64" in checks and (found["text"] is None) == (found["base64"] is None):
         raise MockServerError(f"fault {known.name}: text, base64: it needs one of them, and not both")
     return {name: value for name, value in found.items() if value is not None}
 
 
-def conditions(given: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, object]]:
+def conditions(given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
     """The given conditions, checked, and the remaining arguments. MockServerError for an invalid one."""
-    found: dict[str, Any] = {name: given.get(name) for name in CONDITIONS}
-    route, method, tenant = found["route"], found["method"], found["tenant"]
-    if route is not None and not (is_text(route, 2_000) and route[:1] in ("/", "*")):
-        raise MockServerError("route: must be a path that begins with /, or a pattern that begins with *")
-    if method is not None:
-        if not isinstance(method, str) or not _METHOD.fullmatch(method):
-            raise MockServerError(f"method: must be a method such as GET, not {quoted(method)}")
-        found["method"] = method.upper()
-    if tenant is not None and not (is_text(tenant, 64) and tenant):
-        raise MockServerError("tenant: must be a tenant's name, at most 64 characters")
-    if found["key"] is not None and not (is_text(found["key"], 64) and found["key"]):
-        raise MockServerError("key: must be the id of a key, at most 64 characters")
-    if found["key"] is not None and not found["key"].startswith("key_"):
-        raise MockServerError("key: that is not the id of a key, which begins with key_")
-    checks: dict[str, Check] = {name: integer(1, 10**9) for name in ("nth", "every", "count")}
-    checks |= {
-        "paid": choice("only", "never"),
-        "probability": number(0, 1),
-        "since": number(0, int(END)),
-        "until": number(0, int(END)),
-        "query": _query,
+    found = {
+        name: _checked(name, check, given[name]) for name, check in CONDITIONS.items() if given.get(name) is not None
     }
-    for name, check in checks.items():
-        if found[name] is not None:
-            try:
-                found[name] = check(found[name])
-            except ValueError as error:
-                raise MockServerError(f"{name}: {error}") from None
-    if found["nth"] is not None and found["every"] is not None:
+    if "nth" in found and "every" in found:
         raise MockServerError("nth and every: a rule has one of them, not both")
     return found, {name: value for name, value in given.items() if name not in CONDITIONS}
+
+
+def _checked(name: str, check: Check, value: object) -> object:
+    try:
+        return check(value)
+    except ValueError as error:
+        raise MockServerError(f"{name}: {error}") from None
+
+
+def _route(value: object) -> object:
+    if not is_text(value, 2_000) or str(value)[:1] not in ("/", "*"):
+        raise ValueError("must be a path that begins with /, or a pattern that begins with *")
+    return value
+
+
+def _method(value: object) -> object:
+    if not isinstance(value, str) or not _METHOD.fullmatch(value):
+        raise ValueError(f"must be a method such as GET, not {quoted(value)}")
+    return value.upper()
+
+
+def _tenant(value: object) -> object:
+    if not is_text(value, 64) or not value:
+        raise ValueError("must be a tenant's name, at most 64 characters")
+    return value
+
+
+def _key(value: object) -> object:
+    if not is_text(value, 64) or not str(value).startswith("key_"):
+        raise ValueError("must be the id of a key, which begins with key_, at most 64 characters")
+    return value
 
 
 def _query(value: object) -> object:
@@ -565,3 +563,20 @@ def _query(value: object) -> object:
             raise ValueError(f"{quoted(name)}: must be text, at most 200 characters of a name and 2,000 of a value")
         found[name] = each
     return found
+
+
+CONDITIONS: dict[str, Check] = {
+    "route": _route,
+    "method": _method,
+    "tenant": _tenant,
+    "key": _key,
+    "query": _query,
+    "paid": choice("only", "never"),
+    "since": number(0, int(END)),
+    "until": number(0, int(END)),
+    "nth": integer(1, 10**9),
+    "every": integer(1, 10**9),
+    "probability": number(0, 1),
+    "count": integer(1, 10**9),
+}
+"""Arguments of rules of every kind: the requests that a rule applies to, and how often."""

@@ -40,7 +40,7 @@ def answer(match: MatchedRule, world: World, caller: tenants.Principal | None) -
         wait = 1
     if wait not in (None, ""):
         headers.append((b"retry-after", str(wait).encode("ascii")))
-    counted = not match.market and not (match.route and match.route.stream)
+    counted = not match.market and match.target != "stream"
     if counted and (status not in (401, 404) or world.gaps.rate_headers == "always"):
         verdict = _rate_limit(world, caller)
         if isinstance(wait, int | float):
