@@ -178,17 +178,14 @@ def _moved(call: Context, move: Callable[[World, str], None]) -> Answer:
     return read(call)
 
 
-ROUTES: Routes = [
-    ("/v1/agents", {"GET": Endpoint(listing), "POST": Endpoint(create, needs="write")}),
-    (
-        "/v1/agents/{agent_id}",
-        {
-            "GET": Endpoint(read, trading=True),
-            "PATCH": Endpoint(update, needs="write", trading=True),
-            "DELETE": Endpoint(delete, needs="write", trading=True),
-        },
-    ),
-    ("/v1/agents/{agent_id}/start", {"POST": Endpoint(start, needs="write", trading=True, option=True)}),
-    ("/v1/agents/{agent_id}/stop", {"POST": Endpoint(stop, needs="write", trading=True, option=True)}),
-    ("/v1/agents/{agent_id}/pause", {"POST": Endpoint(pause, needs="write", trading=True, option=True)}),
-]
+ROUTES: Routes = {
+    "/v1/agents": {"GET": Endpoint(listing), "POST": Endpoint(create, needs="write")},
+    "/v1/agents/{agent_id}": {
+        "GET": Endpoint(read, trading=True),
+        "PATCH": Endpoint(update, needs="write", trading=True),
+        "DELETE": Endpoint(delete, needs="write", trading=True),
+    },
+    "/v1/agents/{agent_id}/start": {"POST": Endpoint(start, needs="write", trading=True, option=True)},
+    "/v1/agents/{agent_id}/stop": {"POST": Endpoint(stop, needs="write", trading=True, option=True)},
+    "/v1/agents/{agent_id}/pause": {"POST": Endpoint(pause, needs="write", trading=True, option=True)},
+}

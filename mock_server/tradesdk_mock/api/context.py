@@ -68,8 +68,8 @@ class MarketEndpoint:
     signals: bool = False
 
 
-Routes = list[tuple[str, dict[str, Endpoint]]]
-MarketRoutes = list[tuple[str, MarketEndpoint]]
+Routes = dict[str, dict[str, Endpoint]]
+MarketRoutes = dict[str, MarketEndpoint]
 
 
 @dataclass(slots=True)

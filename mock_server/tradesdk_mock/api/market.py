@@ -119,49 +119,29 @@ def aggregate_metrics(call: MarketCall) -> Record:
     return dict(performance.totals(call.world, call.now))
 
 
-ROUTES: MarketRoutes = [
-    (
-        "/v1/token-signals",
-        MarketEndpoint(
-            market_requests.tokens_with_limits, token_signals, "Signals of tokens", 50_000, each=True, signals=True
-        ),
+ROUTES: MarketRoutes = {
+    "/v1/token-signals": MarketEndpoint(
+        market_requests.tokens_with_limits, token_signals, "Signals of tokens", 50_000, each=True, signals=True
     ),
-    (
-        "/v1/signal-history",
-        MarketEndpoint(
-            market_requests.tokens_in_a_span, token_signals, "Signal history of tokens", 50_000, each=True, signals=True
-        ),
+    "/v1/signal-history": MarketEndpoint(
+        market_requests.tokens_in_a_span, token_signals, "Signal history of tokens", 50_000, each=True, signals=True
     ),
-    (
-        "/v1/token-prices",
-        MarketEndpoint(market_requests.only_tokens, token_prices, "Prices of tokens", 30_000, each=True),
+    "/v1/token-prices": MarketEndpoint(
+        market_requests.only_tokens, token_prices, "Prices of tokens", 30_000, each=True
     ),
-    (
-        "/v1/token-win-rate",
-        MarketEndpoint(
-            market_requests.only_tokens, token_win_rate, "Win rates of tokens", 30_000, each=True, trading=True
-        ),
+    "/v1/token-win-rate": MarketEndpoint(
+        market_requests.only_tokens, token_win_rate, "Win rates of tokens", 30_000, each=True, trading=True
     ),
-    (
-        "/v1/token-avg-prices",
-        MarketEndpoint(
-            market_requests.only_tokens, token_avg_prices, "Average prices of tokens", 20_000, each=True, trading=True
-        ),
+    "/v1/token-avg-prices": MarketEndpoint(
+        market_requests.only_tokens, token_avg_prices, "Average prices of tokens", 20_000, each=True, trading=True
     ),
-    (
-        "/v1/top-performers",
-        MarketEndpoint(
-            market_requests.sorted_tokens, top_performers, "Tokens with the best performance", 60_000, trading=True
-        ),
+    "/v1/top-performers": MarketEndpoint(
+        market_requests.sorted_tokens, top_performers, "Tokens with the best performance", 60_000, trading=True
     ),
-    (
-        "/v1/aggregate-metrics",
-        MarketEndpoint(
-            market_requests.nothing, aggregate_metrics, "Totals over all agents and trades", 60_000, trading=True
-        ),
+    "/v1/aggregate-metrics": MarketEndpoint(
+        market_requests.nothing, aggregate_metrics, "Totals over all agents and trades", 60_000, trading=True
     ),
-    (
-        "/v1/supported-tokens",
-        MarketEndpoint(market_requests.number_of_tokens, supported_tokens, "Supported tokens", trading=True),
+    "/v1/supported-tokens": MarketEndpoint(
+        market_requests.number_of_tokens, supported_tokens, "Supported tokens", trading=True
     ),
-]
+}

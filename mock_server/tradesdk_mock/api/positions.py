@@ -85,4 +85,6 @@ def _as_of_now(call: Context, rows: list[dict[str, Any]]) -> list[dict[str, Any]
     return found
 
 
-ROUTES: Routes = [("/v1/positions", {"GET": Endpoint(listing, needs="account", trading=True)})]
+ROUTES: Routes = {
+    "/v1/positions": {"GET": Endpoint(listing, needs="account", trading=True)},
+}

@@ -130,4 +130,6 @@ def event(data: dict[str, Any], ident: str | None = None) -> bytes:
     return name + b"data: %s\n\n" % to_json(data)
 
 
-ROUTES: Routes = [("/v1/signals/stream", {"GET": Endpoint(stream, live=True, signals=True)})]
+ROUTES: Routes = {
+    "/v1/signals/stream": {"GET": Endpoint(stream, live=True, signals=True)},
+}

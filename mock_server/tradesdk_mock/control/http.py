@@ -117,7 +117,7 @@ class ControlApi:
     def __init__(self, mock: Operations, *, allow_remote: bool = False) -> None:
         self._mock = mock
         self._allow_remote = allow_remote
-        self._router = Router([*OPERATIONS.items()])
+        self._router = Router(OPERATIONS)
 
     def longest_body(self, path: str, client: str | None) -> int:
         """How many bytes of a request are read: far more of a state file from this machine."""
