@@ -11,16 +11,14 @@ from ..trading.performance import agents_by_token, in_ether
 from . import market_requests
 from .context import MarketCall, MarketEndpoint, MarketRoutes, Record
 from .market_requests import BASE
-from .market_signals import STRATEGY, SignalFilter, records
+from .market_signals import STRATEGY, records
 
 
 def token_signals(call: MarketCall) -> Record:
     """token-signals: the newest signals of each token. signal-history: of one kind, between two dates."""
-    query = call.query
 
     def told(token: Token, limit: int) -> Record:
-        wanted = SignalFilter(limit, query.signal, query.start, query.end)
-        found = [call.with_unknown(record) for record in records(call.world, token, wanted)]
+        found = [call.with_unknown(record) for record in records(call.world, token, limit, call.query)]
         return {"tokenSymbol": token.symbol, "strategy": STRATEGY, "signalCount": len(found), "signals": found}
 
     return _of_each_token(call, told)
@@ -95,7 +93,7 @@ def _of_each_token(call: MarketCall, told: Callable[[Token, int], Record]) -> Re
 
 def top_performers(call: MarketCall) -> Record:
     seed = call.world.seed
-    rows = performance.top(call.world, call.query.sort_by, call.query.limit)
+    best = performance.top(call.world, call.query.sort_by, call.query.limit)
     return {
         "tokens": [
             call.with_unknown(
@@ -104,13 +102,11 @@ def top_performers(call: MarketCall) -> Record:
                     "symbol": token.symbol,
                     "name": token.name,
                     "network": NETWORKS[BASE],
-                    "winRate": row["winRate"],
-                    "ROI": row["ROI"],
-                    "agentCount": row["agentCount"],
+                    **figures,
                 }
             )
-            for row in rows
-            if (token := find(seed, BASE, row["address"]))
+            for address, figures in best
+            if (token := find(seed, BASE, address))
         ]
     }
 
