@@ -45,7 +45,7 @@ def new_agent(http: httpx.Client) -> str:
 def test_a_second_run_goes_on_where_the_first_ended(path: Path) -> None:
     lists = ("/v1/agents", "/v1/wallets", "/v1/trades", "/v1/positions")
     with MockServer(seed=11, db=path, signals="scripted", gaps={"write_status": "200/200"}) as first:
-        first.clock.move(freeze=True, to=START, allow_backwards=True)
+        first.clock.move(freeze=True, set=START, allow_backwards=True)
         first.populate("main")
         made = first.create_key(tenant="main", scope="read-only")
         with client(first) as http:
@@ -135,7 +135,7 @@ def test_a_change_from_python_goes_on_from_what_the_other_did(path: Path, tmp_pa
         one.reset(seed=98)
         two.reset()
         assert two.status()["seed"] == 98
-        one.clock.move(freeze=True, to=4_000_000_000)
+        one.clock.move(freeze=True, set=4_000_000_000)
         two.clock.advance(5)
         assert (two.clock.frozen, two.clock.now()) == (True, 4_000_000_005)
         key = two.create_key(tenant="y")
