@@ -119,7 +119,7 @@ def delete(call: Context) -> Answer:
     status = agent["status"]
     if status == "active" or (status != "idle" and call.world.gaps.delete_stopped == "409"):
         raise conflict(f"The agent is {status}; stop it before deleting it.")
-    agent_states.close_all(call.world, call.tenant, agent["id"], int(call.now))
+    agent_states.close_all(call.world, agent["id"], int(call.now))
     call.world.store.run("DELETE FROM agents WHERE id = ?", (agent["id"],))
     engine.changed(call.world, agent["id"])
     return Answer(204)

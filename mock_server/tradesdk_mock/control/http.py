@@ -172,7 +172,7 @@ def _given(operation: Operation, request: Request, params: Given, gaps: GapOptio
         if fields:
             query = Query(request.query, gaps)
             query.only(*fields)
-            read = {(int,): query.integer, (float,): query.number}
+            read: dict[tuple[type, ...], Callable[[str], object]] = {(int,): query.integer, (float,): query.number}
             found = {name: read.get(each.types, query.text)(name) for name, each in fields.items()}
             given |= {name: value for name, value in found.items() if value is not None}
         return given, others
@@ -316,10 +316,6 @@ def _settlements(mock: Operations, found: Sequence[Any], given: Given) -> object
     return {"data": plain(found[:PAGE]), **totals}
 
 
-def _submissions(_: object, found: Sequence[Any], __: object) -> object:
-    return found[:PAGE]
-
-
 def _balances(mock: Operations, found: dict[str, int], _: object) -> object:
     held = [{"payer": payer, "balance": balance} for payer, balance in found.items()]
     return {"data": held, "others": mock.gaps.payer_balance * settlements.MICRO}
@@ -362,7 +358,9 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     },
     "/_mock/gaps": {"GET": Operation(_gaps), "PUT": Operation(Operations.set_gaps, _changed_gaps)},
     "/_mock/payments": {"GET": Operation(MockPayments.settlements, _settlements, of="payments")},
-    "/_mock/payments/submissions": {"GET": Operation(MockPayments.submissions, _submissions, of="payments")},
+    "/_mock/payments/submissions": {
+        "GET": Operation(MockPayments.submissions, lambda _, found, __: found[:PAGE], of="payments")
+    },
     "/_mock/payments/twice": {"GET": Operation(MockPayments.charged_twice, of="payments")},
     "/_mock/payments/balances": {"GET": Operation(MockPayments.balances, _balances, of="payments")},
     "/_mock/payments/balances/{payer}": {

@@ -8,7 +8,7 @@ from ..core.errors import conflict, invalid, missing
 from . import background_tenant, engine, ledger, population, signal_feed
 from .exits import trailing_peak
 from .ledger import Trade
-from .positions import GUARDED, known
+from .positions import GUARDED, positions
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -68,35 +68,21 @@ def _set(world: World, agent_id: str, status: str, now: float) -> None:
 
 def _stop_watching(world: World, agent_id: str, now: int) -> None:
     """Freeze the trailing stops of an agent's positions."""
-    rows = []
-    for position_id, chain_id, address, peak, peak_at in world.store.all(
-        "SELECT id, chain_id, token_address, peak, peak_at FROM positions WHERE agent_id = ?", (agent_id,)
-    ):
-        token = known(world.seed, chain_id, address)
-        if token is not None:
-            rows.append((trailing_peak(world.prices, token, peak, peak_at, now), max(now, peak_at), position_id))
-    world.store.run_many(
-        "UPDATE positions SET peak = ?, peak_at = ?, exits_at = NULL, exit_by = NULL WHERE id = ?", rows
-    )
+    touched = []
+    for position, token in positions(world.store, world.seed, "p.agent_id = ?", (agent_id,)):
+        position.peak = trailing_peak(world.prices, token, position.peak, position.peak_at, now)
+        position.peak_at, position.exits_at, position.exit_by = max(now, position.peak_at), None, None
+        touched.append(position)
+    ledger.write(world, touched=touched, native={})
 
 
-def close_all(world: World, tenant: str, agent_id: str, now: int) -> None:
+def close_all(world: World, agent_id: str, now: int) -> None:
     """Close the open trades of a deleted agent at the latest price."""
-    closed, gone, native = list[Trade](), list[str](), dict[str, float]()
-    for position_id, trade_id, wallet_id, chain_id, address, symbol, amount, entry, opened_at in world.store.all(
-        "SELECT id, trade_id, wallet_id, chain_id, token_address, token_symbol, amount, entry_price_usd, opened_at"
-        " FROM positions WHERE tenant = ? AND agent_id = ? ORDER BY seq",
-        (tenant, agent_id),
-    ):
-        token = known(world.seed, chain_id, address)
-        if token is None:
-            continue
-        second = max(now, opened_at)
-        trade = Trade(trade_id, tenant, agent_id, wallet_id, chain_id, address, symbol, amount, entry, opened_at)
-        engine.close_trade(world, trade, token, second, "deleted")
+    closed, native = list[Trade](), dict[str, float]()
+    for position, token in positions(world.store, world.seed, "p.agent_id = ?", (agent_id,)):
+        trade = position.trade
+        if trade.wallet_id not in native:
+            native[trade.wallet_id] = world.store.value("SELECT native FROM wallets WHERE id = ?", (trade.wallet_id,))
+        native[trade.wallet_id] += engine.close_trade(world, trade, token, max(now, trade.opened_at), "deleted")
         closed.append(trade)
-        gone.append(position_id)
-        if wallet_id not in native:
-            native[wallet_id] = world.store.value("SELECT native FROM wallets WHERE id = ?", (wallet_id,))
-        native[wallet_id] += (trade.exit_price_usd or 0.0) * amount / world.prices.native_usd(chain_id, second)
-    ledger.write(world, ended=closed, gone=gone, closed=closed, native=native)
+    ledger.write(world, ended=closed, closed=closed, native=native)

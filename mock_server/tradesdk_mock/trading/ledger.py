@@ -117,7 +117,6 @@ def write(
     opened: Sequence[Trade] = (),
     positions: Sequence[Position] = (),
     ended: Sequence[Trade] = (),
-    gone: Sequence[str] = (),
     touched: Sequence[Position] = (),
     closed: Sequence[Trade] = (),
     native: Mapping[str, float],
@@ -127,8 +126,7 @@ def write(
     Args:
         opened: new trades in the order of opening, including those that are closed already.
         positions: positions of the ones still open.
-        ended: trades of earlier writes that are closed now.
-        gone: ids of their positions.
+        ended: trades of earlier writes that are closed now; their positions go.
         touched: positions of earlier writes whose peak or known end has changed.
         closed: all closed trades, for each agent and token in the order of closing.
         native: ether or BNB left in the wallets of all trades.
@@ -138,8 +136,8 @@ def write(
         note_change(world)
     if touched:
         store.run_many(_TOUCHED, [(p.peak, p.peak_at, p.exits_at, p.exit_by, p.id) for p in touched])
-    if gone:
-        store.run_many("DELETE FROM positions WHERE id = ?", [(each,) for each in gone])
+    if ended:
+        store.run_many("DELETE FROM positions WHERE trade_id = ?", [(trade.id,) for trade in ended])
     if opened or ended:
         store.run_many(_TRADES, _rows(world.seed, [*ended, *opened]))
     if positions:

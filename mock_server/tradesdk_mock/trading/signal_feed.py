@@ -94,8 +94,8 @@ def _engine(world: World) -> engine.TradingEngine:
     """The world's trading engine, made when there is none."""
     found = world.trading
     if not isinstance(found, engine.TradingEngine):
-        excluded = background_tenant.BACKGROUND_TENANT if background_tenant.is_growing(world) else None
-        found = world.trading = engine.TradingEngine(world, excluded_tenant=excluded)
+        others = (" AND tenant != ?", background_tenant.BACKGROUND_TENANT)
+        found = world.trading = engine.TradingEngine(world, *(others if background_tenant.is_growing(world) else ()))
     return found
 
 
@@ -150,7 +150,7 @@ def replay(world: World, tenant: str, start: float, seq: int = 0, *, within: flo
     """
     upto = world.store.get_meta("signals_upto")
     if upto is not None and float(upto) > start:
-        trading, now = engine.TradingEngine(world, tenant=tenant), world.now()
+        trading, now = engine.TradingEngine(world, " AND tenant = ?", tenant), world.now()
         at_once, ends = (_AT_ONCE, math.inf) if within is None else (_IN_TURN, RealTime.monotonic() + within)
         # In the order of `seq`, which is that of time: the time of publication has no index.
         columns = f"SELECT {', '.join(COLUMNS)}, seq FROM signals WHERE seq > ? ORDER BY seq LIMIT {at_once}"  # noqa: S608 - our own names
