@@ -20,7 +20,7 @@ from tradesdk_mock import MockServerError, MockService
 
 from .._rows import each_of
 from .._texts import texts
-from ._http import client, error, ok, silent
+from ._http import client, control, error, ok, silent
 from ._streams import BASE_CHAIN, STREAM
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "mock.md"
@@ -229,7 +229,7 @@ def played(mock: MockService, http: httpx.Client, path: str) -> None:
 
 def test_kinds_as_the_control_api_has_them(mock: MockService) -> None:
     """And as the documentation has them, in a table with a row for each."""
-    kinds = mock.control("GET", "faults/kinds")["data"]
+    kinds = control(mock, "GET", "faults/kinds")["data"]
     assert [kind["name"] for kind in kinds] == [kind.name for kind in mock.fault_kinds()]
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.*) \| (.*?) \|$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
     assert [(name, on, text, re.findall(r"\w+", parameters)) for name, on, text, parameters in rows] == [

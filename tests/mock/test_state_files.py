@@ -24,7 +24,7 @@ from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, Mo
 from tradesdk_mock.core.errors import StateFileError
 from tradesdk_mock.state import file_check
 
-from ._http import START, add_agent, add_wallet, client, error, in_process, ok, walk
+from ._http import START, add_agent, add_wallet, client, control, error, in_process, ok, walk
 
 pytestmark = pytest.mark.long
 
@@ -519,9 +519,9 @@ def test_a_clock_that_could_not_be_kept_was_not_moved(path: Path, monkeypatch: p
     monkeypatch.setattr(sqlite3, "connect", lambda *given, **options: connect(*given, factory=Disk, **options))
     with MockService(db=path, clock=MockClock(START)) as service:
         full = True
-        for move in (lambda: service.control("POST", "clock", {"advance": 10}), lambda: service.clock.advance(10)):
+        for move in (lambda: control(service, "POST", "clock", {"advance": 10}), lambda: service.clock.advance(10)):
             with pytest.raises(MockServerError, match="disk is full"):
                 move()
         full = False
         assert service.clock.now() == START
-        assert service.control("POST", "clock", {"advance": 7})["now"] == START + 7
+        assert control(service, "POST", "clock", {"advance": 7})["now"] == START + 7

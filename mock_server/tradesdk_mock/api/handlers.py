@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from email.utils import formatdate
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
@@ -321,7 +322,7 @@ def fail(context: Context, error: ApiError) -> None:
 
 
 def reply_of(answer: Answer, now: float) -> Reply:
-    headers: list[Header] = [(b"date", http_date(now)), *answer.headers]
+    headers: list[Header] = [(b"date", _http_date(int(now))), *answer.headers]
     if answer.body is not None:
         return Reply(answer.status, headers, answer.body)
     if answer.status == 204:
@@ -332,12 +333,6 @@ def reply_of(answer: Answer, now: float) -> Reply:
     return Reply(answer.status, headers, content)
 
 
-_date: tuple[int, bytes] = (-1, b"")
-
-
-def http_date(now: float) -> bytes:
-    global _date
-    second = int(now)
-    if _date[0] != second:
-        _date = (second, formatdate(second, usegmt=True).encode("ascii"))
-    return _date[1]
+@lru_cache(maxsize=1)
+def _http_date(second: int) -> bytes:
+    return formatdate(second, usegmt=True).encode("ascii")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..core.checks import checked, number
 from ..core.clock import END, MockClock
 from ..core.errors import MockServerError, mock_errors
 from ..core.gap_options import GapOptions, Plan
@@ -221,15 +222,14 @@ class Operations(RequestAssertions, Snapshots):
         Raises:
             MockServerError: an invalid value.
         """
-        known = isinstance(after, int | float) and not isinstance(after, bool) and 0 <= after < END
-        if after is not None and (at is not None or not known):
-            raise MockServerError("after: must be seconds from now, and not together with at")
-        with self._transaction() as world, _invalid_arguments():
-            now = world.now()
-            at = at if after is None else now + after
-            return signal_feed.emit(
-                world, EmitRequest(chain_id, token, direction, confidence, price_usd, timestamp, at), now
-            )
+        if after is not None:
+            checked("after", number(0, int(END)), after)
+            if at is not None:
+                raise MockServerError("after and at: a signal has one of them, not both")
+        with self._transaction() as world:
+            at = at if after is None else world.now() + after
+            request = EmitRequest(chain_id, token, direction, confidence, price_usd, timestamp, at)
+            return signal_feed.emit(world, request)
 
     # Payments
 
@@ -401,12 +401,3 @@ class Operations(RequestAssertions, Snapshots):
         """A transaction that first reads what other processes have changed."""
         with mock_errors(), self.world.transaction():
             yield self.world
-
-
-@contextmanager
-def _invalid_arguments(where: str = "") -> Iterator[None]:
-    """Invalid arguments are a MockServerError; its message begins with `where`."""
-    try:
-        yield
-    except ValueError as error:
-        raise MockServerError(f"{where}{error}") from None

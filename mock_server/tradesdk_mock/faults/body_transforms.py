@@ -87,7 +87,9 @@ def _at_latest(until: float, step: WaitForEvent) -> WaitForEvent:
 
 def _chosen(match: MatchedRule, world: World) -> Callable[[int], bool]:
     """Whether the fault applies to the event of an ordinal, counted from 1."""
-    after, each, share = match.get("after"), match.get("each"), match.get("share")
+    after: int = match.get("after")
+    each: int = match.get("each")
+    share: float = match.get("share")
 
     def chosen(event: int) -> bool:
         if event <= after or (event - after) % each:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from ..core.checks import Check, checked, choice, integer, is_text, number, quoted
 from ..core.clock import END
 from ..core.errors import MockServerError
 
@@ -21,60 +21,16 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
 _METHOD = re.compile(r"[A-Za-z]{1,20}", re.ASCII)
 _VALUE = re.compile(r"(?:[!-~](?:[ \t!-~]{0,1998}[!-~])?)?", re.ASCII)
 _LINE = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?|", re.ASCII)
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _MOST_JSON = 2**20
 _FRAMING = ("content-length", "transfer-encoding", "connection")
 
 FaultTarget = Literal["response", "stream", "payment", "node"]
-
-Check = Callable[[object], object]
-"""The value to keep, or ValueError with what it must be."""
-
-
-def quoted(value: object) -> str:
-    """A value for an error message: on one line, and shortened."""
-    text = ascii(value[:100]) if isinstance(value, str) else type(value).__name__
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def is_text(value: object, longest: int) -> bool:
-    """Whether it is text that can be sent and stored, of at most this length."""
-    return isinstance(value, str) and len(value) <= longest and not _SURROGATE.search(value)
-
-
-def number(low: float, high: float) -> Check:
-    def check(value: object) -> object:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"must be a number from {low:,} to {high:,}")
-        if not low <= value <= high or not math.isfinite(value):
-            raise ValueError(f"must be from {low:,} to {high:,}")
-        return value
-
-    return check
-
-
-def integer(low: int, high: int) -> Check:
-    def check(value: object) -> object:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ValueError(f"must be an integer from {low:,} to {high:,}")
-        return value
-
-    return check
 
 
 def flag(value: object) -> object:
     if not isinstance(value, bool):
         raise ValueError("must be true or false")
     return value
-
-
-def choice(*names: str) -> Check:
-    def check(value: object) -> object:
-        if value not in names:
-            raise ValueError(f"must be one of {', '.join(names)}")
-        return value
-
-    return check
 
 
 def words(value: object) -> object:
@@ -413,7 +369,7 @@ def parameters(kind: object, given: Mapping[str, object]) -> dict[str, object]:
             raise MockServerError(f"fault {known.name} has no parameter {quoted(name)}; {there}; {conditions}")
         if value is None:
             continue
-        found[name] = _checked(f"fault {known.name}: {name}", check, value)
+        found[name] = checked(f"fault {known.name}: {name}", check, value)
     if "base64" in checks and (found["text"] is None) == (found["base64"] is None):
         raise MockServerError(f"fault {known.name}: text, base64: it needs one of them, and not both")
     return {name: value for name, value in found.items() if value is not None}
@@ -422,18 +378,11 @@ def parameters(kind: object, given: Mapping[str, object]) -> dict[str, object]:
 def conditions(given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
     """The given conditions, checked, and the remaining arguments. MockServerError for an invalid one."""
     found = {
-        name: _checked(name, check, given[name]) for name, check in CONDITIONS.items() if given.get(name) is not None
+        name: checked(name, check, given[name]) for name, check in CONDITIONS.items() if given.get(name) is not None
     }
     if "nth" in found and "every" in found:
         raise MockServerError("nth and every: a rule has one of them, not both")
     return found, {name: value for name, value in given.items() if name not in CONDITIONS}
-
-
-def _checked(name: str, check: Check, value: object) -> object:
-    try:
-        return check(value)
-    except ValueError as error:
-        raise MockServerError(f"{name}: {error}") from None
 
 
 def _route(value: object) -> object:

@@ -73,10 +73,6 @@ def _latency(match: MatchedRule, reply: Reply, world: World) -> bool:
     return True
 
 
-def _truncate(match: MatchedRule, reply: Reply, world: World) -> bool:
-    return _cut(match, reply, Disconnect.CLOSE)
-
-
 def _bad_chunk(match: MatchedRule, reply: Reply, world: World) -> bool:
     if not _cut(match, reply, Disconnect.CHUNK, missing=0):
         return False
@@ -150,9 +146,7 @@ def _on_stream(stage: Callable[[MatchedRule, Steps, World], Steps]) -> _Apply:
 
 def _length(reply: Reply) -> int | None:
     """How many bytes the body has; None when that isn't known before its end."""
-    if isinstance(reply.body, bytes):
-        return len(reply.body)
-    return next((int(value) for name, value in reply.headers if name == b"content-length"), None)
+    return len(reply.body) if isinstance(reply.body, bytes) else reply.length()
 
 
 def _transform(reply: Reply, stage: Callable[[Steps], Steps]) -> None:
@@ -195,7 +189,7 @@ _APPLY: dict[str, _Apply] = {
     "split_utf8": _on_stream(body_transforms.split_utf8),
     "line_endings": _on_stream(body_transforms.line_endings),
     "bom": _on_stream(body_transforms.bom),
-    "truncate": _truncate,
+    "truncate": lambda match, reply, _: _cut(match, reply, Disconnect.CLOSE),
     "bad_chunk": _bad_chunk,
     "drip": _drip,
     "reset": _reset,

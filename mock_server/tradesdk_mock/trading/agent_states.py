@@ -19,51 +19,43 @@ STATUSES: tuple[AgentStatus, ...] = get_args(AgentStatus)
 
 def start(world: World, agent_id: str) -> None:
     """To `active`; 409 when it is active already."""
-    with world.transaction() as now:
-        if _status(world, agent_id) == "active":
-            raise conflict("The agent is running already.")
-        _set(world, agent_id, "active", now)
+    _set(world, agent_id, "active", "The agent is running already.")
 
 
 def stop(world: World, agent_id: str) -> None:
     """To `idle`; 409 when it is idle already."""
-    with world.transaction() as now:
-        if _status(world, agent_id) == "idle":
-            raise conflict("The agent is stopped already.")
-        _set(world, agent_id, "idle", now)
+    _set(world, agent_id, "idle", "The agent is stopped already.")
 
 
 def set_status(world: World, agent_id: str, status: str) -> None:
     """To any state."""
     if status not in STATUSES:
         raise invalid(f"status: must be one of {', '.join(STATUSES)}")
+    _set(world, agent_id, status)
+
+
+def _set(world: World, agent_id: str, status: str, already: str | None = None) -> None:
+    """Change the state. `already`: the refusal when it is this one, which is no change otherwise."""
     with world.transaction() as now:
-        _set(world, agent_id, status, now)
-
-
-def _status(world: World, agent_id: str) -> str:
-    status: str | None = world.store.value("SELECT status FROM agents WHERE id = ?", (agent_id,))
-    if status is None:
-        raise missing("agent", agent_id)
-    return status
-
-
-def _set(world: World, agent_id: str, status: str, now: float) -> None:
-    before = _status(world, agent_id)
-    if background_tenant.is_growing(world):
-        population.ensure_background_tenant(world)
-        now = world.now()
-    signal_feed.up_to_date(world, now)
-    if before in GUARDED and status not in GUARDED:
-        _stop_watching(world, agent_id, int(now))
-    elif before not in GUARDED and status in GUARDED:
-        # Prices while it was stopped don't count. After the clock was set back, a position may have been opened later
-        # than now: it is watched from then on.
-        world.store.run("UPDATE positions SET peak_at = max(opened_at, ?) WHERE agent_id = ?", (int(now), agent_id))
-    # The state isn't configuration, so `updated_at` doesn't change.
-    if before != status:
-        world.store.run("UPDATE agents SET status = ?, since = ? WHERE id = ?", (status, now, agent_id))
-    engine.changed(world, agent_id)
+        before: str | None = world.store.value("SELECT status FROM agents WHERE id = ?", (agent_id,))
+        if before is None:
+            raise missing("agent", agent_id)
+        if before == status and already is not None:
+            raise conflict(already)
+        if background_tenant.is_growing(world):
+            population.ensure_background_tenant(world)
+            now = world.now()
+        signal_feed.up_to_date(world, now)
+        if before in GUARDED and status not in GUARDED:
+            _stop_watching(world, agent_id, int(now))
+        elif before not in GUARDED and status in GUARDED:
+            # Prices while it was stopped don't count. After the clock was set back, a position may have been opened
+            # later than now: it is watched from then on.
+            world.store.run("UPDATE positions SET peak_at = max(opened_at, ?) WHERE agent_id = ?", (int(now), agent_id))
+        # The state isn't configuration, so `updated_at` doesn't change.
+        if before != status:
+            world.store.run("UPDATE agents SET status = ?, since = ? WHERE id = ?", (status, now, agent_id))
+        engine.changed(world, agent_id)
 
 
 def _stop_watching(world: World, agent_id: str, now: int) -> None:
@@ -85,4 +77,4 @@ def close_all(world: World, agent_id: str, now: int) -> None:
             native[trade.wallet_id] = world.store.value("SELECT native FROM wallets WHERE id = ?", (trade.wallet_id,))
         native[trade.wallet_id] += engine.close_trade(world, trade, token, max(now, trade.opened_at), "deleted")
         closed.append(trade)
-    ledger.write(world, ended=closed, closed=closed, native=native)
+    ledger.write(world, closed=closed, native=native)

@@ -41,17 +41,14 @@ def is_ready(world: World) -> bool:
 def progress(world: World) -> tuple[float, int] | None:
     """(time of creation, `seq` of the last signal that its agents traded on); None before the first one."""
     kept = world.store.get_meta(_GROWING)
-    if kept is None:
-        return None
-    at, seq = json.loads(kept)
-    return at, seq
+    return None if kept is None else tuple(json.loads(kept))
 
 
-def save_progress(world: World, at: float, seq: int) -> None:
-    world.store.set_meta(_GROWING, json.dumps((at, seq)))
-
-
-def finish(world: World, at: float) -> None:
+def save_progress(world: World, at: float, seq: int | None) -> None:
+    """Without a `seq`, they have traded on all of them."""
+    if seq is not None:
+        world.store.set_meta(_GROWING, json.dumps((at, seq)))
+        return
     world.store.run("DELETE FROM meta WHERE name = ?", (_GROWING,))
     world.store.set_meta(BACKGROUND_TENANT, str(int(at)))
 

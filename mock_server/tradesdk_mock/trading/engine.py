@@ -74,7 +74,6 @@ class TradingEngine:
         self._native: dict[str, float] = {}
         self._ordinals: dict[tuple[str, str], int] = {}
         self._opened: list[Trade] = []
-        self._ended: list[Trade] = []
         self._closed: list[Trade] = []
         self._new: list[OpenPosition] = []
         self._touched: list[OpenPosition] = []
@@ -120,7 +119,7 @@ class TradingEngine:
         """Write all changes to the database."""
         self._is_written = True
         self._find_next_exit()
-        if not (self._opened or self._ended or self._touched):
+        if not (self._opened or self._closed or self._touched):
             # Trades that are closed without the engine change wallets, too.
             self._native.clear()
             return
@@ -131,7 +130,6 @@ class TradingEngine:
             self._world,
             opened=self._opened,
             positions=[held.position for held in self._new if not held.gone],
-            ended=self._ended,
             touched=touched,
             closed=self._closed,
             native=self._native,
@@ -144,7 +142,7 @@ class TradingEngine:
         )
         self._ordinals.clear()
         self._native.clear()
-        for done in (self._opened, self._ended, self._closed, self._new, self._touched):
+        for done in (self._opened, self._closed, self._new, self._touched):
             done.clear()
 
     # Trading
@@ -236,8 +234,6 @@ class TradingEngine:
         gained = close_trade(self._world, trade, held.token, second, by)
         self._native[trade.wallet_id] = self._balance(trade.wallet_id) + gained
         self._closed.append(trade)
-        if held.kept:
-            self._ended.append(trade)
         self._drop(held)
 
     def _forecast_exit(self, held: OpenPosition, forecasts: dict[ExitLevels, ExitForecast] | None = None) -> None:

@@ -116,7 +116,6 @@ def write(
     *,
     opened: Sequence[Trade] = (),
     positions: Sequence[Position] = (),
-    ended: Sequence[Trade] = (),
     touched: Sequence[Position] = (),
     closed: Sequence[Trade] = (),
     native: Mapping[str, float],
@@ -126,12 +125,13 @@ def write(
     Args:
         opened: new trades in the order of opening, including those that are closed already.
         positions: positions of the ones still open.
-        ended: trades of earlier writes that are closed now; their positions go.
         touched: positions of earlier writes whose peak or known end has changed.
-        closed: all closed trades, for each agent and token in the order of closing.
+        closed: closed trades, for each agent and token in the order of closing; those of earlier writes lose their
+            positions.
         native: ether or BNB left in the wallets of all trades.
     """
-    store = world.store
+    store, new = world.store, {trade.id for trade in opened}
+    ended = [trade for trade in closed if trade.id not in new]
     if opened or ended or touched:
         note_change(world)
     if touched:

@@ -242,18 +242,15 @@ def schedule_first_signal(world: World, chain_id: int) -> bool:
         return True
 
 
-def emit(world: World, request: EmitRequest, requested_at: float | None = None) -> MockSignal:
+def emit(world: World, request: EmitRequest) -> MockSignal:
     """Publish a signal. What is left out follows from the seed and the number of signals emitted before.
 
-    Args:
-        requested_at: the time of the call, by default now. A fast clock may have passed `at` since.
-
     Raises:
-        ValueError: `at` is in the past.
+        MockServerError: `at` is in the past.
     """
     with world.transaction() as now:
         publish(world, now)
-        when = request.when(now, now if requested_at is None else min(requested_at, now))
+        when = request.when(now)
         signal, green = emitted_signals.signal(world.prices, "emit", world.store.next("", "signal"), request, when)
         _add(world, now, signal, green)
         return signal

@@ -141,28 +141,24 @@ def _typed(command: Command, operation: ControlOperation) -> Callable[..., None]
     def run(ctx: typer.Context, **given: Any) -> None:
         _run(ctx, command, operation, given)
 
-    found: list[tuple[str, Any, Any]] = [
-        (_name(each), _declared(_with_usual(each, command)), inspect.Parameter.empty if each.required else None)
-        for each in operation.parameters
-    ]
+    def add(name: str, annotation: Any, default: Any) -> None:
+        found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+
+    found: list[inspect.Parameter] = []
+    add("ctx", typer.Context, inspect.Parameter.empty)
+    for each in operation.parameters:
+        declared = replace(each, default=command.usual) if each.name == "limit" and command.usual else each
+        add(_name(each), _declared(declared), inspect.Parameter.empty if each.required else None)
     if operation.more is not None:
         more = typer.Argument(metavar="NAME=VALUE", help=_sentence(operation.more))
-        found.append(("more", Annotated[list[str] | None, more], None))
+        add("more", Annotated[list[str] | None, more], None)
     if command.loses is not None:
-        found += [("yes", Yes, False), ("dry_run", DryRun, False)]
-    run.__annotations__ = {"ctx": typer.Context, **{name: note for name, note, _ in found}}
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what inspect looks at first
-        [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=note)
-            for name, note, default in [("ctx", typer.Context, inspect.Parameter.empty), *found]
-        ]
-    )
+        add("yes", Yes, False)
+        add("dry_run", DryRun, False)
+    run.__annotations__ = {each.name: each.annotation for each in found}
+    run.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]  # what inspect looks at first
     run.__doc__ = operation.text
     return run
-
-
-def _with_usual(each: ControlParameter, command: Command) -> ControlParameter:
-    return replace(each, default=command.usual) if each.name == "limit" and command.usual else each
 
 
 def _kinds(incomplete: str) -> list[str]:
@@ -193,7 +189,7 @@ def _name(each: ControlParameter) -> str:
 def _metavar(each: ControlParameter) -> str:
     if each.choices:
         return "|".join(each.choices)
-    plain = {(int,): "N", (float,): "X", (dict,): "NAME=VALUE"}
+    plain: dict[tuple[type, ...], str] = {(int,): "N", (float,): "X", (dict,): "NAME=VALUE"}
     return each.unit or plain.get(each.types) or each.name.upper()
 
 
@@ -256,8 +252,8 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
             try:
                 return ask(run, operation.method, operation.path.format(**words) + query, body)
             except RefusedByMock as error:
-                lists = [_LISTS[each.unit] for each in operation.parameters if each.name in ids and each.unit in _LISTS]
-                look = command.look or (lists[0] if lists and error.status in (404, 409) else None)
+                unit = operation.parameters[0].unit if ids and error.status in (404, 409) else ""
+                look = command.look or _LISTS.get(unit)
                 error.hint = f"see what there is: {run.settings.program} {look}" if look else error.hint
                 raise
 
