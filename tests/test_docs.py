@@ -217,7 +217,7 @@ def prepare_world(home: Path) -> None:
     file = home / "trade" / "mock" / "default.sqlite3"
     file.parent.mkdir(mode=0o700, parents=True)
     with MockService(seed=7, db=file) as mock:
-        mock.clock.move(freeze=True, to=SHOWN_AT, allow_backwards=True)
+        mock.clock.move(freeze=True, set=SHOWN_AT, allow_backwards=True)
         mock.reset()
 
 

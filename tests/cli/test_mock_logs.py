@@ -11,6 +11,7 @@ import pytest
 from tradesdk_mock import MockServer
 
 from .._texts import HOSTILE
+from ..mock._http import control
 from ._services import Scripted
 from ._terminal import Run, Terminal
 
@@ -53,7 +54,7 @@ def test_a_line_each(trade: Terminal, served: MockServer) -> None:
         ["2033-05-18", "03:33:20Z", "-", "GET", "401", "/v1/account", "unauthorized", "-"],
     ]
     assert len(trade("mock", "logs", "--tenant", "me").lines) == 2
-    whole = served.control("GET", "journal")["data"]
+    whole = control(served, "GET", "journal")["data"]
     assert trade("mock", "logs", "-o", "ndjson").lines == trade("mock", "logs", "-o", "json").json == whole
 
 

@@ -69,12 +69,9 @@ def test_every_operation_has_a_command() -> None:
 
 def sample(each: ControlParameter) -> tuple[list[str], Any]:
     """A value as it is typed, and as it is sent."""
-    if each.name in ("at", "since", "until", "set", "timestamp"):
-        return ["2027-01-15T08:00Z"], START
-    if each.name == "chain_id":
-        return ["bnb"], 56
-    if each.name == "balance":
-        return ["12.5"], 12_500_000
+    for unit, typed, sent in (("TIME", "2027-01-15T08:00Z", START), ("CHAIN", "bnb", 56), ("USD", "12.5", 12_500_000)):
+        if each.unit == unit:
+            return [typed], sent
     if each.types == (dict,):
         return ["chain=8453", "a="], {"chain": "8453", "a": ""}
     if list in each.types:

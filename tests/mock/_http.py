@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import httpx
 from eth_account import Account
 from eth_account.messages import encode_defunct
 
-from tradesdk_mock import MockClock, MockServer, MockService, wallet_message
+from tradesdk_mock import MockClock, MockServer, MockServerError, MockService, wallet_message
 
 START = 1_800_000_000
 BASE, BNB = 8453, 56
@@ -124,3 +125,12 @@ def add_wallet(http: httpx.Client, chain_id: int = 8453) -> str:
 def add_agent(http: httpx.Client, wallet_id: str, **fields: Any) -> dict[str, Any]:
     body = {"name": "one", "wallet_id": wallet_id, "chain_id": 8453, **fields}
     return ok(http.post("/v1/agents", json=body), 201)
+
+
+def control(mock: MockService, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What the control API answers to `method /_mock/{path}`; MockServerError when it refuses."""
+    status, content = mock.control_response(method, path, b"" if body is None else json.dumps(body).encode())
+    found: dict[str, Any] = json.loads(content)
+    if status != 200:
+        raise MockServerError(found["error"]["message"])
+    return found

@@ -57,9 +57,9 @@ COURSES: dict[str, tuple[bool, list[Step]]] = {
         True,
         [
             ({}, 50, 0, 0),
-            ({"by": 2.5}, 50, 2.5, 2.5),
-            ({"to": START + 100}, 1, 100, 100),
-            ({"to": START - 10, "allow_backwards": True}, 1, -10, 100),
+            ({"advance": 2.5}, 50, 2.5, 2.5),
+            ({"set": START + 100}, 1, 100, 100),
+            ({"set": START - 10, "allow_backwards": True}, 1, -10, 100),
             ({"freeze": True}, 1, -10, 100),
         ],
     ),
@@ -68,9 +68,9 @@ COURSES: dict[str, tuple[bool, list[Step]]] = {
         [
             ({}, 10, 10, 10),
             ({"speed": 60}, 2, 130, 130),
-            ({"by": 70}, 0, 200, 200),
+            ({"advance": 70}, 0, 200, 200),
             ({"speed": 0.5}, 8, 204, 204),
-            ({"to": START, "allow_backwards": True}, 2, 1, 205),
+            ({"set": START, "allow_backwards": True}, 2, 1, 205),
         ],
     ),
     "a speed for later": (
@@ -79,9 +79,9 @@ COURSES: dict[str, tuple[bool, list[Step]]] = {
             ({"speed": 100}, 5, 0, 0),
             ({"freeze": False}, 1, 100, 100),
             ({"freeze": False}, 1, 200, 200),
-            ({"freeze": True, "by": 1}, 54, 201, 201),
-            ({"freeze": True, "to": START + 500, "by": 1.5}, 9, 501.5, 501.5),
-            ({"freeze": False, "to": START, "allow_backwards": True}, 1, 100, 601.5),
+            ({"freeze": True, "advance": 1}, 54, 201, 201),
+            ({"freeze": True, "set": START + 500, "advance": 1.5}, 9, 501.5, 501.5),
+            ({"freeze": False, "set": START, "allow_backwards": True}, 1, 100, 601.5),
         ],
     ),
 }
@@ -103,12 +103,18 @@ def test_what_it_shows(real: RealTime, name: str) -> None:
 @each_of(
     ("change", "message"),
     [
-        *(({"to": wrong, "allow_backwards": True}, "Unix seconds") for wrong in (-1, -0.001, math.nan, math.inf, 1e12)),
-        *(({"by": wrong}, "can't advance") for wrong in (-1, -0.001, math.nan, math.inf, 1e12, 10**30)),
-        *(({"by": 5, "speed": wrong}, "not a speed") for wrong in (0, -1, math.nan, math.inf, 1_000_000.5, -(10**30))),
-        ({"to": START - 10_000}, "allow_backwards"),
-        ({"to": START + 500, "by": -1}, "can't advance"),
-        ({"to": 99_999_999_999, "by": 1}, "can't advance"),
+        *(
+            ({"set": wrong, "allow_backwards": True}, "Unix seconds")
+            for wrong in (-1, -0.001, math.nan, math.inf, 1e12)
+        ),
+        *(({"advance": wrong}, "can't advance") for wrong in (-1, -0.001, math.nan, math.inf, 1e12, 10**30)),
+        *(
+            ({"advance": 5, "speed": wrong}, "not a speed")
+            for wrong in (0, -1, math.nan, math.inf, 1_000_000.5, -(10**30))
+        ),
+        ({"set": START - 10_000}, "allow_backwards"),
+        ({"set": START + 500, "advance": -1}, "can't advance"),
+        ({"set": 99_999_999_999, "advance": 1}, "can't advance"),
     ],
 )
 def test_several_changes_are_made_together_or_not_at_all(change: dict[str, Any], message: str) -> None:
@@ -202,7 +208,7 @@ def test_a_fast_clock_stops_before_the_times_that_no_date_can_show(real: RealTim
 def test_speed_outlives_the_process_and_reaches_others(real: RealTime, tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     with MockService(db=path) as first, MockService(db=path) as second:
-        first.clock.move(by=100, speed=10)
+        first.clock.move(advance=100, speed=10)
         real.passed = 1
         assert (second.status()["speed"], second.status()["now"], first.clock.now()) == (10.0, START + 110, START + 110)
     real.passed = 3
@@ -243,12 +249,12 @@ def test_whatever_is_done_monotonic_never_goes_back_and_no_change_of_pace_jumps(
             elif name in ("speed", "freeze"):
                 clock.move(**{name: value})
                 assert (clock.now(), clock.monotonic()) == (now, mono)
-            elif name == "by":
+            elif name == "advance":
                 if value < END - now:
-                    clock.move(by=value)
+                    clock.move(advance=value)
                     assert clock.now() == now + value
             else:
-                clock.move(to=value, allow_backwards=True)
+                clock.move(set=value, allow_backwards=True)
                 assert clock.now() == value
             assert clock.monotonic() >= mono
             assert 0 <= clock.now() < END

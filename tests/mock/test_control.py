@@ -442,7 +442,7 @@ ALL = [(path, method, each) for path, methods in OPERATIONS.items() for method, 
 
 def fields(path: str, operation: Operation) -> list[str]:
     """What a request may say beside its path."""
-    return [operation.names.get(name, name) for name in signature(operation.function)[0] if f"{{{name}}}" not in path]
+    return [name for name in signature(operation.function)[0] if f"{{{name}}}" not in path]
 
 
 def test_arguments_are_read_from_the_signature() -> None:
@@ -451,7 +451,7 @@ def test_arguments_are_read_from_the_signature() -> None:
             continue
         arguments, others = signature(operation.function)
         parameters = inspect.signature(operation.function).parameters
-        assert {*re.findall(r"\{(\w+)\}", path), *operation.names} <= arguments.keys()
+        assert {*re.findall(r"\{(\w+)\}", path)} <= arguments.keys()
         for name, argument in arguments.items():
             assert argument.required == (parameters[name].default is inspect.Parameter.empty)
             assert argument.types, f"{path}: {name}: {parameters[name].annotation} says nothing about JSON"

@@ -17,7 +17,7 @@ import pytest
 from tradesdk_mock import FaultRule, MockClock, MockServerError, MockService
 
 from .._rows import each_of
-from ._http import FULL, READ, START, client, error, ok, silent
+from ._http import FULL, READ, START, client, control, error, ok, silent
 from ._streams import BASE_CHAIN, STREAM, listen
 
 PATH = "/v1/account"
@@ -140,7 +140,7 @@ def test_tenant_and_key(mock: MockService) -> None:
 
 def test_the_key_of_a_name_is_met_once_it_exists(mock: MockService, http: httpx.Client) -> None:
     assert not hit(http)
-    (made,) = mock.control("GET", "keys")["data"]
+    (made,) = control(mock, "GET", "keys")["data"]
     fault(mock, key=made["id"], tenant="main")
     assert hit(http)
 
@@ -390,7 +390,7 @@ def test_rules_with_a_count_are_used_up_one_after_the_other(mock: MockService, h
 
 def test_a_rule_as_the_control_api_has_it(mock: MockService) -> None:
     body = {"kind": "status", "route": "/v1/trades", "count": 2, "status": 503, "retry_after": 3, "tenant": None}
-    rule = mock.control("POST", "faults", body)
+    rule = control(mock, "POST", "faults", body)
     assert re.fullmatch(r"flt_[0-9a-f]{24}", rule["id"])
     left_out = ("method", "tenant", "key", "query", "paid", "since", "until", "nth", "every", "probability")
     assert rule == {
@@ -404,13 +404,13 @@ def test_a_rule_as_the_control_api_has_it(mock: MockService) -> None:
         "seen": 0,
         "fired": 0,
     }
-    assert mock.control("GET", "faults") == {"data": [rule]}
+    assert control(mock, "GET", "faults") == {"data": [rule]}
     assert [json.loads(json.dumps(asdict(each))) for each in mock.faults()] == [rule]
-    assert mock.control("DELETE", f"faults/{rule['id']}") == {"data": []}
+    assert control(mock, "DELETE", f"faults/{rule['id']}") == {"data": []}
     deep = {"a": [{"b": None}, "ü"]}
-    rule = mock.control("POST", "faults", {"kind": "offer", "paid": "only", "fields": deep})
+    rule = control(mock, "POST", "faults", {"kind": "offer", "paid": "only", "fields": deep})
     assert (rule["paid"], rule["on"], rule["parameters"]) == ("only", "payment", {"fields": deep})
-    assert mock.control("GET", "faults")["data"] == [rule]
+    assert control(mock, "GET", "faults")["data"] == [rule]
 
 
 def test_ids_follow_from_the_seed_and_come_once() -> None:

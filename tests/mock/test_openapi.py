@@ -15,7 +15,6 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockServer, MockService
 from tradesdk_mock.api import market_requests, validation
-from tradesdk_mock.api.context import MarketEndpoint
 from tradesdk_mock.api.routes import MARKET_ROUTES, ROUTES
 from tradesdk_mock.core import errors
 from tradesdk_mock.core.gap_options import PLANS
@@ -25,8 +24,8 @@ from .._openapi import described, document, problems, resolved
 from .._rows import each_of
 from ._http import client, in_process
 
-ACCOUNT = [(method, path) for path, each in ROUTES for method, endpoint in each.items() if not endpoint.option]
-MARKET: dict[str, MarketEndpoint] = dict(MARKET_ROUTES)
+ACCOUNT = [(method, path) for path, each in ROUTES.items() for method, endpoint in each.items() if not endpoint.option]
+MARKET = MARKET_ROUTES
 EVERY = ACCOUNT + [("POST", path) for path in MARKET]
 STREAM = "/v1/signals/stream"
 

@@ -12,7 +12,7 @@ import pytest
 from tradesdk_mock import MockPayments, MockServerError, MockService, Settlement, Submission
 
 from ._buyer import BODY, PATH, PRICE, Shop, tokens
-from ._http import START, error, ok
+from ._http import START, control, error, ok
 from ._paying import PAYER, STRANGER, Json, nonce_of, offer_of, pay
 
 URL = f"/v1/{PATH}"
@@ -87,7 +87,7 @@ def test_submissions_and_the_journal(shop: Shop) -> None:
     assert [(entry.status, entry.error) for entry in entries[:2]] == [(200, None), (402, "payment_required")]
     last = shop.journal()[-1]
     assert (last.path, last.status, last.error, last.body) == (URL, 400, "invalid_request", tokens("a", "A"))
-    told = shop.control("GET", "journal")["data"]
+    told = control(shop, "GET", "journal")["data"]
     assert [each["payment"] for each in told] == [entry.payment for entry in shop.journal()]
     assert "signature" not in json.dumps(told)
 

@@ -24,7 +24,7 @@ from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, Mo
 from tradesdk_mock.core.errors import StateFileError
 from tradesdk_mock.state import file_check
 
-from ._http import START, add_agent, add_wallet, client, error, in_process, ok, walk
+from ._http import START, add_agent, add_wallet, client, control, error, in_process, ok, walk
 
 pytestmark = pytest.mark.long
 
@@ -45,7 +45,7 @@ def new_agent(http: httpx.Client) -> str:
 def test_a_second_run_goes_on_where_the_first_ended(path: Path) -> None:
     lists = ("/v1/agents", "/v1/wallets", "/v1/trades", "/v1/positions")
     with MockServer(seed=11, db=path, signals="scripted", gaps={"write_status": "200/200"}) as first:
-        first.clock.move(freeze=True, to=START, allow_backwards=True)
+        first.clock.move(freeze=True, set=START, allow_backwards=True)
         first.populate("main")
         made = first.create_key(tenant="main", scope="read-only")
         with client(first) as http:
@@ -135,7 +135,7 @@ def test_a_change_from_python_goes_on_from_what_the_other_did(path: Path, tmp_pa
         one.reset(seed=98)
         two.reset()
         assert two.status()["seed"] == 98
-        one.clock.move(freeze=True, to=4_000_000_000)
+        one.clock.move(freeze=True, set=4_000_000_000)
         two.clock.advance(5)
         assert (two.clock.frozen, two.clock.now()) == (True, 4_000_000_005)
         key = two.create_key(tenant="y")
@@ -310,7 +310,7 @@ def setting(name: str, value: str) -> str:
     return f"UPDATE meta SET value = '{value}' WHERE name = '{name}'"  # noqa: S608 - our own names
 
 
-VERSION = 6
+VERSION = 7
 DAMAGED, OTHER = "damaged", "a database of something else"
 Spoil = Callable[[bytes], bytes] | Sequence[str] | None
 # name: (statements on a good file, or its bytes made wrong; None: there is none), and what is said of it:
@@ -519,9 +519,9 @@ def test_a_clock_that_could_not_be_kept_was_not_moved(path: Path, monkeypatch: p
     monkeypatch.setattr(sqlite3, "connect", lambda *given, **options: connect(*given, factory=Disk, **options))
     with MockService(db=path, clock=MockClock(START)) as service:
         full = True
-        for move in (lambda: service.control("POST", "clock", {"advance": 10}), lambda: service.clock.advance(10)):
+        for move in (lambda: control(service, "POST", "clock", {"advance": 10}), lambda: service.clock.advance(10)):
             with pytest.raises(MockServerError, match="disk is full"):
                 move()
         full = False
         assert service.clock.now() == START
-        assert service.control("POST", "clock", {"advance": 7})["now"] == START + 7
+        assert control(service, "POST", "clock", {"advance": 7})["now"] == START + 7

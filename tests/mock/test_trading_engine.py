@@ -350,9 +350,9 @@ def test_what_another_process_does_to_an_agent_is_seen_and_nothing_else_is_looke
     made: list[object] = []
     build = engine.TradingEngine.__init__
 
-    def counted(self: engine.TradingEngine, world: World, **options: Any) -> None:
-        made.append(options)
-        build(self, world, **options)
+    def counted(self: engine.TradingEngine, world: World, *clause: str) -> None:
+        made.append(clause)
+        build(self, world, *clause)
 
     with in_process(mock) as http, MockService(db=tmp_path / "world.db") as other:
         agent = running(mock, http)

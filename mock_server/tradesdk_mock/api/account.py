@@ -28,7 +28,7 @@ def usage(call: Context) -> Answer:
     return Answer(200, call.with_unknown(record))
 
 
-ROUTES: Routes = [
-    ("/v1/account", {"GET": Endpoint(read, needs="account")}),
-    ("/v1/account/usage", {"GET": Endpoint(usage, needs="account")}),
-]
+ROUTES: Routes = {
+    "/v1/account": {"GET": Endpoint(read, needs="account")},
+    "/v1/account/usage": {"GET": Endpoint(usage, needs="account")},
+}

@@ -119,7 +119,7 @@ def delete(call: Context) -> Answer:
     status = agent["status"]
     if status == "active" or (status != "idle" and call.world.gaps.delete_stopped == "409"):
         raise conflict(f"The agent is {status}; stop it before deleting it.")
-    agent_states.close_all(call.world, call.tenant, agent["id"], int(call.now))
+    agent_states.close_all(call.world, agent["id"], int(call.now))
     call.world.store.run("DELETE FROM agents WHERE id = ?", (agent["id"],))
     engine.changed(call.world, agent["id"])
     return Answer(204)
@@ -178,17 +178,14 @@ def _moved(call: Context, move: Callable[[World, str], None]) -> Answer:
     return read(call)
 
 
-ROUTES: Routes = [
-    ("/v1/agents", {"GET": Endpoint(listing), "POST": Endpoint(create, needs="write")}),
-    (
-        "/v1/agents/{agent_id}",
-        {
-            "GET": Endpoint(read, trading=True),
-            "PATCH": Endpoint(update, needs="write", trading=True),
-            "DELETE": Endpoint(delete, needs="write", trading=True),
-        },
-    ),
-    ("/v1/agents/{agent_id}/start", {"POST": Endpoint(start, needs="write", trading=True, option=True)}),
-    ("/v1/agents/{agent_id}/stop", {"POST": Endpoint(stop, needs="write", trading=True, option=True)}),
-    ("/v1/agents/{agent_id}/pause", {"POST": Endpoint(pause, needs="write", trading=True, option=True)}),
-]
+ROUTES: Routes = {
+    "/v1/agents": {"GET": Endpoint(listing), "POST": Endpoint(create, needs="write")},
+    "/v1/agents/{agent_id}": {
+        "GET": Endpoint(read, trading=True),
+        "PATCH": Endpoint(update, needs="write", trading=True),
+        "DELETE": Endpoint(delete, needs="write", trading=True),
+    },
+    "/v1/agents/{agent_id}/start": {"POST": Endpoint(start, needs="write", trading=True, option=True)},
+    "/v1/agents/{agent_id}/stop": {"POST": Endpoint(stop, needs="write", trading=True, option=True)},
+    "/v1/agents/{agent_id}/pause": {"POST": Endpoint(pause, needs="write", trading=True, option=True)},
+}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..core.checks import quoted
 from ..core.errors import ApiError, missing
 from ..core.messages import NEW_FIELD, Answer, Request
 from ..core.rate_limit import Verdict
@@ -14,7 +15,7 @@ from ..market.tokens import Token
 from ..payments.header import Payment
 from ..state.tenants import Principal
 from ..state.world import World
-from .market_requests import MarketQuery, Reader, quoted
+from .market_requests import MarketQuery, Reader
 from .validation import Query, json_body
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ class MarketEndpoint:
     signals: bool = False
 
 
-Routes = list[tuple[str, dict[str, Endpoint]]]
-MarketRoutes = list[tuple[str, MarketEndpoint]]
+Routes = dict[str, dict[str, Endpoint]]
+MarketRoutes = dict[str, MarketEndpoint]
 
 
 @dataclass(slots=True)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 from email.utils import formatdate
+from functools import lru_cache
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from pydantic_core import from_json, to_json
@@ -16,7 +18,6 @@ from ..core import rate_limit
 from ..core.errors import CODES, ApiError, Header, forbidden, no_route, wrong_method
 from ..core.messages import Answer, Reply, error_answer
 from ..core.request_log import BODY_KEPT, JournalEntry, shortened
-from ..faults.rules import Route
 from ..payments import settlements
 from ..payments.header import read
 from ..payments.requirements import PaidRequest, PaymentFaults, make_offer, payment_required
@@ -27,12 +28,21 @@ from . import node
 from .context import Context, MarketCall
 from .market_requests import MarketBody, tokens_sent
 
+if TYPE_CHECKING:
+    from ..faults.catalog import FaultTarget
+
 # Before the transaction
 
 
 def match_faults(context: Context) -> None:
     """Which fault rules apply. One of them may answer in place of the service."""
-    matched = context.matched = context.rules.match(context.request, _fault_route(context))
+    request, market, endpoint = context.request, context.market, context.endpoint
+    target: FaultTarget = "stream" if endpoint is not None and endpoint.live else "response"
+    if request.method == "POST" and (context.node or (market is not None and market.price)):
+        target = "node" if context.node else "payment"
+    matched = context.matched = context.rules.match(
+        request, context.pattern, target, market=request.market or market is not None
+    )
     if matched is not None and matched.skips_request:
         # Loaded here, as `apply` below: most worlds have no faults.
         from ..faults.responses import replacement
@@ -40,17 +50,6 @@ def match_faults(context: Context) -> None:
         context.principal = _sender(context)
         context.now = context.world.now()  # another process may have moved the clock
         context.answer, context.error = replacement(matched, context.world, context.principal)
-
-
-def _fault_route(context: Context) -> Route | None:
-    """The request's route, as fault rules know it."""
-    if context.pattern is None:
-        return None
-    if context.node:
-        return Route(context.pattern, frozenset({"POST"}), node=True)
-    if context.market is not None:
-        return Route(context.pattern, frozenset({"POST"}), market=True, paid=context.market.price > 0)
-    return Route(context.pattern, frozenset(context.methods), stream=any(e.live for e in context.methods.values()))
 
 
 def _sender(context: Context) -> tenants.Principal | None:
@@ -323,7 +322,7 @@ def fail(context: Context, error: ApiError) -> None:
 
 
 def reply_of(answer: Answer, now: float) -> Reply:
-    headers: list[Header] = [(b"date", http_date(now)), *answer.headers]
+    headers: list[Header] = [(b"date", _http_date(int(now))), *answer.headers]
     if answer.body is not None:
         return Reply(answer.status, headers, answer.body)
     if answer.status == 204:
@@ -334,12 +333,6 @@ def reply_of(answer: Answer, now: float) -> Reply:
     return Reply(answer.status, headers, content)
 
 
-_date: tuple[int, bytes] = (-1, b"")
-
-
-def http_date(now: float) -> bytes:
-    global _date
-    second = int(now)
-    if _date[0] != second:
-        _date = (second, formatdate(second, usegmt=True).encode("ascii"))
-    return _date[1]
+@lru_cache(maxsize=1)
+def _http_date(second: int) -> bytes:
+    return formatdate(second, usegmt=True).encode("ascii")

@@ -11,16 +11,14 @@ from ..trading.performance import agents_by_token, in_ether
 from . import market_requests
 from .context import MarketCall, MarketEndpoint, MarketRoutes, Record
 from .market_requests import BASE
-from .market_signals import STRATEGY, SignalFilter, records
+from .market_signals import STRATEGY, records
 
 
 def token_signals(call: MarketCall) -> Record:
     """token-signals: the newest signals of each token. signal-history: of one kind, between two dates."""
-    query = call.query
 
     def told(token: Token, limit: int) -> Record:
-        wanted = SignalFilter(limit, query.signal, query.start, query.end)
-        found = [call.with_unknown(record) for record in records(call.world, token, wanted)]
+        found = [call.with_unknown(record) for record in records(call.world, token, limit, call.query)]
         return {"tokenSymbol": token.symbol, "strategy": STRATEGY, "signalCount": len(found), "signals": found}
 
     return _of_each_token(call, told)
@@ -95,7 +93,7 @@ def _of_each_token(call: MarketCall, told: Callable[[Token, int], Record]) -> Re
 
 def top_performers(call: MarketCall) -> Record:
     seed = call.world.seed
-    rows = performance.top(call.world, call.query.sort_by, call.query.limit)
+    best = performance.top(call.world, call.query.sort_by, call.query.limit)
     return {
         "tokens": [
             call.with_unknown(
@@ -104,13 +102,11 @@ def top_performers(call: MarketCall) -> Record:
                     "symbol": token.symbol,
                     "name": token.name,
                     "network": NETWORKS[BASE],
-                    "winRate": row["winRate"],
-                    "ROI": row["ROI"],
-                    "agentCount": row["agentCount"],
+                    **figures,
                 }
             )
-            for row in rows
-            if (token := find(seed, BASE, row["address"]))
+            for address, figures in best
+            if (token := find(seed, BASE, address))
         ]
     }
 
@@ -119,49 +115,29 @@ def aggregate_metrics(call: MarketCall) -> Record:
     return dict(performance.totals(call.world, call.now))
 
 
-ROUTES: MarketRoutes = [
-    (
-        "/v1/token-signals",
-        MarketEndpoint(
-            market_requests.tokens_with_limits, token_signals, "Signals of tokens", 50_000, each=True, signals=True
-        ),
+ROUTES: MarketRoutes = {
+    "/v1/token-signals": MarketEndpoint(
+        market_requests.tokens_with_limits, token_signals, "Signals of tokens", 50_000, each=True, signals=True
     ),
-    (
-        "/v1/signal-history",
-        MarketEndpoint(
-            market_requests.tokens_in_a_span, token_signals, "Signal history of tokens", 50_000, each=True, signals=True
-        ),
+    "/v1/signal-history": MarketEndpoint(
+        market_requests.tokens_in_a_span, token_signals, "Signal history of tokens", 50_000, each=True, signals=True
     ),
-    (
-        "/v1/token-prices",
-        MarketEndpoint(market_requests.only_tokens, token_prices, "Prices of tokens", 30_000, each=True),
+    "/v1/token-prices": MarketEndpoint(
+        market_requests.only_tokens, token_prices, "Prices of tokens", 30_000, each=True
     ),
-    (
-        "/v1/token-win-rate",
-        MarketEndpoint(
-            market_requests.only_tokens, token_win_rate, "Win rates of tokens", 30_000, each=True, trading=True
-        ),
+    "/v1/token-win-rate": MarketEndpoint(
+        market_requests.only_tokens, token_win_rate, "Win rates of tokens", 30_000, each=True, trading=True
     ),
-    (
-        "/v1/token-avg-prices",
-        MarketEndpoint(
-            market_requests.only_tokens, token_avg_prices, "Average prices of tokens", 20_000, each=True, trading=True
-        ),
+    "/v1/token-avg-prices": MarketEndpoint(
+        market_requests.only_tokens, token_avg_prices, "Average prices of tokens", 20_000, each=True, trading=True
     ),
-    (
-        "/v1/top-performers",
-        MarketEndpoint(
-            market_requests.sorted_tokens, top_performers, "Tokens with the best performance", 60_000, trading=True
-        ),
+    "/v1/top-performers": MarketEndpoint(
+        market_requests.sorted_tokens, top_performers, "Tokens with the best performance", 60_000, trading=True
     ),
-    (
-        "/v1/aggregate-metrics",
-        MarketEndpoint(
-            market_requests.nothing, aggregate_metrics, "Totals over all agents and trades", 60_000, trading=True
-        ),
+    "/v1/aggregate-metrics": MarketEndpoint(
+        market_requests.nothing, aggregate_metrics, "Totals over all agents and trades", 60_000, trading=True
     ),
-    (
-        "/v1/supported-tokens",
-        MarketEndpoint(market_requests.number_of_tokens, supported_tokens, "Supported tokens", trading=True),
+    "/v1/supported-tokens": MarketEndpoint(
+        market_requests.number_of_tokens, supported_tokens, "Supported tokens", trading=True
     ),
-]
+}

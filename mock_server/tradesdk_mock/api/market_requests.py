@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from ..core.checks import quoted
 from ..core.errors import invalid, refused
 from ..core.messages import Request
 from ..market.tokens import Token, find
@@ -212,9 +213,3 @@ def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise invalid(f"{quoted(name)}: given twice")
         found[name] = value
     return found
-
-
-def quoted(text: str) -> str:
-    """Untrusted text, shortened and without control characters."""
-    quoted = repr(text if len(text) <= 80 else text[:77] + "...")
-    return quoted if len(quoted) <= 120 else quoted[:116] + "...'"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from .market_requests import BASE
 if TYPE_CHECKING:
     from ..market.price_model import Prices
     from ..state.world import World
+    from .market_requests import MarketQuery
 
 WAITING = "WAITING FOR SIGNAL"
 STRATEGY = "SMA crossover"
@@ -25,33 +25,23 @@ _CLOSE = 0.35
 _LAST_SECOND = 253_402_300_799
 
 
-@dataclass(frozen=True, slots=True)
-class SignalFilter:
-    """Which signals of a token: the newest `limit` of a kind (`ALL`: any) from `start` to `end`, both inclusive."""
-
-    limit: int
-    kind: str = "ALL"
-    start: float | None = None
-    end: float | None = None
-
-
-def records(world: World, token: Token, wanted: SignalFilter) -> list[dict[str, Any]]:
-    """Records of one token, newest first. Due signals must have been published before."""
+def records(world: World, token: Token, limit: int, query: MarketQuery) -> list[dict[str, Any]]:
+    """The newest records of one token, newest first. Due signals must have been published before."""
     found: list[tuple[int, dict[str, Any]]] = []
-    if wanted.kind != WAITING:
-        found += _published(world, token, wanted)
-    if wanted.kind in (WAITING, "ALL"):
-        found += _waiting(world, token, wanted)
+    if query.signal != WAITING:
+        found += _published(world, token, limit, query)
+    if query.signal in (WAITING, "ALL"):
+        found += _waiting(world, token, limit, query)
     found.sort(key=lambda each: -each[0])
-    return [record for _, record in found[: wanted.limit]]
+    return [record for _, record in found[:limit]]
 
 
-def _published(world: World, token: Token, wanted: SignalFilter) -> Iterator[tuple[int, dict[str, Any]]]:
+def _published(world: World, token: Token, limit: int, query: MarketQuery) -> Iterator[tuple[int, dict[str, Any]]]:
     clauses, args = ["chain_id = ?", "token_address = ?"], [BASE, token.address]
     for clause, value in (
-        ("direction = ?", None if wanted.kind == "ALL" else wanted.kind),
-        ("timestamp >= ?", wanted.start),
-        ("timestamp <= ?", wanted.end),
+        ("direction = ?", None if query.signal == "ALL" else query.signal),
+        ("timestamp >= ?", query.start),
+        ("timestamp <= ?", query.end),
     ):
         if value is not None:
             clauses.append(clause)
@@ -59,13 +49,13 @@ def _published(world: World, token: Token, wanted: SignalFilter) -> Iterator[tup
     for direction, reason, usd, timestamp, short, long, crossed, green in world.store.all(
         "SELECT direction, reason, price_usd, timestamp, short_sma, long_sma, crossover, green_candles FROM signals"  # noqa: S608 - our own clauses
         f" WHERE {' AND '.join(clauses)} ORDER BY timestamp DESC, seq DESC LIMIT ?",
-        (*args, wanted.limit),
+        (*args, limit),
     ):
         eth = significant(usd / world.prices.rate(timestamp), DIGITS)
         yield timestamp, _record(direction, reason, eth, usd, timestamp, short, long, bool(crossed), green)
 
 
-def _waiting(world: World, token: Token, wanted: SignalFilter) -> Iterator[tuple[int, dict[str, Any]]]:
+def _waiting(world: World, token: Token, limit: int, query: MarketQuery) -> Iterator[tuple[int, dict[str, Any]]]:
     """When the averages of hourly candles came close and didn't cross; newest first. Follows from seed and time.
 
     There is none where the market makes no signals: for a token that isn't lively, and in a scripted market.
@@ -75,9 +65,9 @@ def _waiting(world: World, token: Token, wanted: SignalFilter) -> Iterator[tuple
         return
     prices, moment = world.prices, moments(world.seed, BASE)[token.address]
     created_at = world.created_at
-    first = max(created_at - PAST, wanted.start or 0.0, 0.0)
+    first = max(created_at - PAST, query.start or 0.0, 0.0)
     last = world.now() if world.market == "live" else created_at
-    last = last if wanted.end is None else min(last, wanted.end)
+    last = last if query.end is None else min(last, query.end)
     count = 0
     for day in range(int(last // DAY), int(first // DAY) - 1, -1):
         for hour, short, long, green in _near(prices, token, day):
@@ -88,7 +78,7 @@ def _waiting(world: World, token: Token, wanted: SignalFilter) -> Iterator[tuple
             reason = "The moving averages came close to each other and didn't cross."
             yield at, _record(WAITING, reason, eth, usd, at, short, long, False, green)
             count += 1
-            if count == wanted.limit:
+            if count == limit:
                 return
 
 

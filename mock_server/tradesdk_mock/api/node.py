@@ -72,14 +72,6 @@ def _failed(number: object, error: RpcError) -> Record:
     return {"jsonrpc": "2.0", "id": number, "error": {"code": error.code, "message": str(error)}}
 
 
-def _chain_id(view: ChainView, params: list[Any]) -> str:
-    return hex(view.chain_id)
-
-
-def _block_by_number(view: ChainView, params: list[Any]) -> Record | None:
-    return view.block(_number(view, _at(params, 0)))
-
-
 def _call(view: ChainView, params: list[Any]) -> str:
     call, block = _at(params, 0), _at(params, 1, "latest")
     if not isinstance(call, dict) or str(call.get("to")).lower() != ASSET.lower():
@@ -91,8 +83,8 @@ def _call(view: ChainView, params: list[Any]) -> str:
 
 
 _METHODS: dict[str, Callable[[ChainView, list[Any]], Any]] = {
-    "eth_chainId": _chain_id,
-    "eth_getBlockByNumber": _block_by_number,
+    "eth_chainId": lambda view, _: hex(view.chain_id),
+    "eth_getBlockByNumber": lambda view, params: view.block(_number(view, _at(params, 0))),
     "eth_call": _call,
 }
 

@@ -65,8 +65,9 @@ class Pipeline:
         self.world = world
         self.faults = faults or Faults(world)
         self._control = control
-        nodes = [(pattern, None) for pattern in node.PATTERNS]
-        self._routes: Router[Mapping[str, Endpoint] | MarketEndpoint | None] = Router([*ROUTES, *MARKET_ROUTES, *nodes])
+        self._routes: Router[Mapping[str, Endpoint] | MarketEndpoint | None] = Router(
+            {**ROUTES, **MARKET_ROUTES, **dict.fromkeys(node.PATTERNS)}
+        )
 
     def answer(self, request: Request) -> Reply:
         """The reply to a request."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.messages import Answer
+from ..core.messages import NEW_FIELD, Answer
 from ..market.price_model import level
 from ..market.tokens import find
 from ..trading.exits import trailing_peak
@@ -13,35 +13,24 @@ from ..trading.positions import GUARDED
 from .context import Context, Endpoint, Routes
 from .pagination import agent_filter, page
 
-# Current prices and profits are computed from the last four.
-_KEPT = (
-    "id",
-    "agent_id",
-    "token_address",
-    "token_symbol",
-    "chain_id",
-    "entry_price_usd",
-    "stop_loss_price",
-    "take_profit_price",
-    "opened_at",
-    "amount",
-    "trailing_pct",
-    "peak",
-    "peak_at",
-)
+_SHOWN = (
+    "id", "agent_id", "token_address", "token_symbol", "chain_id", "entry_price_usd", "stop_loss_price",
+    "take_profit_price", "opened_at",
+)  # fmt: skip
+# What current prices and profits are computed from.
+_KEPT = ("amount", "trailing_pct", "peak", "peak_at")
 
 
 def listing(call: Context) -> Answer:
     query = call.query()
     filters = {"tenant": call.tenant, "agent_id": agent_filter(call, query)}
-    answer = page(call, query, table="positions", columns=_KEPT, time="opened_at", filters=filters)
-    rows: list[dict[str, Any]] = answer.data["data"]
-    answer.data["data"] = _as_of_now(call, rows)
+    answer = page(call, query, table="positions", columns=(*_SHOWN, *_KEPT), time="opened_at", filters=filters)
+    _add_current(call, answer.data["data"])
     return answer
 
 
-def _as_of_now(call: Context, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The positions with current prices. The trailing stop of an agent that isn't running doesn't move."""
+def _add_current(call: Context, rows: list[dict[str, Any]]) -> None:
+    """Add current prices and what follows from them. The trailing stop of an agent that isn't running doesn't move."""
     world = call.world
     prices, now = world.prices, int(call.now)
     agents = list({row["agent_id"]: None for row in rows})
@@ -52,37 +41,28 @@ def _as_of_now(call: Context, rows: list[dict[str, Any]]) -> list[dict[str, Any]
     current: dict[str, float] = {}
     # Agents that followed the same signal have equal positions.
     peaks: dict[tuple[str, float, int], float] = {}
-    found = []
     for row in rows:
+        amount, trailing, peak, peak_at = (row.pop(name) for name in _KEPT)
         address, entry = row["token_address"], row["entry_price_usd"]
         token = find(world.seed, row["chain_id"], address)
         if address not in current:
             current[address] = prices.usd(token, now) if token else entry
-        price, peak = current[address], row["peak"]
+        price = current[address]
         if token and states.get(row["agent_id"]) in GUARDED:
-            twin = (address, peak, row["peak_at"])
+            twin = (address, peak, peak_at)
             if twin not in peaks:
-                peaks[twin] = trailing_peak(prices, token, *twin[1:], now)
+                peaks[twin] = trailing_peak(prices, token, peak, peak_at, now)
             peak = peaks[twin]
-        record = {
-            "id": row["id"],
-            "agent_id": row["agent_id"],
-            "token_address": address,
-            "token_symbol": row["token_symbol"],
-            "chain_id": row["chain_id"],
-            "entry_price_usd": entry,
+        # Fields that a gap option has added come last.
+        added = {name: row.pop(name) for name in NEW_FIELD if name in row}
+        row |= {
             "current_price_usd": price,
-            "unrealized_pnl_usd": outcome(entry, price, row["amount"])[0],
-            "stop_loss_price": row["stop_loss_price"],
-            "take_profit_price": row["take_profit_price"],
-            "trailing_stop_price": level(peak, -row["trailing_pct"] / 100),
-            "opened_at": row["opened_at"],
+            "unrealized_pnl_usd": outcome(entry, price, amount)[0],
+            "trailing_stop_price": level(peak, -trailing / 100),
+            **added,
         }
-        if len(row) > len(_KEPT):
-            # Fields that a gap option has added come last.
-            record |= {name: value for name, value in row.items() if name not in _KEPT}
-        found.append(record)
-    return found
 
 
-ROUTES: Routes = [("/v1/positions", {"GET": Endpoint(listing, needs="account", trading=True)})]
+ROUTES: Routes = {
+    "/v1/positions": {"GET": Endpoint(listing, needs="account", trading=True)},
+}

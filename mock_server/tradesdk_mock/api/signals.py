@@ -59,7 +59,7 @@ def _arrived(call: Context) -> list[tuple[str, Sequence[object]]]:
     return [(f"(published_at <= ? OR {late})", [now - spread, spread, str(call.world.seed), now])]
 
 
-ROUTES: Routes = [
-    ("/v1/signals", {"GET": Endpoint(latest, signals=True)}),
-    ("/v1/signals/history", {"GET": Endpoint(history, signals=True)}),
-]
+ROUTES: Routes = {
+    "/v1/signals": {"GET": Endpoint(latest, signals=True)},
+    "/v1/signals/history": {"GET": Endpoint(history, signals=True)},
+}

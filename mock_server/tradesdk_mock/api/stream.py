@@ -89,26 +89,26 @@ class Feed:
             if not tenants.is_valid(world, self._key_id, now):
                 break
             try:
-                new = signal_feed.new_signals(world, self._chain_id, self._after, now)
+                signals, upto, next_due = signal_feed.new_signals(world, self._chain_id, self._after, now)
             except ApiError:  # another process has locked the file: try again later
                 yield WaitForEvent(None, self._notifier, _POLL)
                 continue
-            for seq, record in new.signals:
+            for seq, record in signals:
                 self._after = seq
                 if record["confidence"] < self._min_confidence:
                     continue
                 extra = NEW_FIELD if world.gaps.unknown_values == "on" else {}
                 ident = record["id"] if world.gaps.resume == "ids" else None
                 yield event({"type": "signal", **record, **extra}, ident)
-            if new.signals:
+            if signals:
                 continue
-            self._after = new.upto
+            self._after = upto
             last_heartbeat = min(last_heartbeat, now)
             if interval and now >= last_heartbeat + interval:
                 last_heartbeat = now
                 yield event({"type": "heartbeat", "timestamp": int(now)})
                 continue
-            due = min(new.due, last_heartbeat + interval) if interval else new.due
+            due = min(next_due, last_heartbeat + interval) if interval else next_due
             until = None if due == math.inf else self._on_the_clock(due)
             yield WaitForEvent(until, self._notifier, _POLL if world.store.path else None)
         if world.closed:
@@ -130,4 +130,6 @@ def event(data: dict[str, Any], ident: str | None = None) -> bytes:
     return name + b"data: %s\n\n" % to_json(data)
 
 
-ROUTES: Routes = [("/v1/signals/stream", {"GET": Endpoint(stream, live=True, signals=True)})]
+ROUTES: Routes = {
+    "/v1/signals/stream": {"GET": Endpoint(stream, live=True, signals=True)},
+}

@@ -38,7 +38,7 @@ def read(call: Context) -> Answer:
     return Answer(200, call.with_unknown(call.owned("trade", DETAIL)))
 
 
-ROUTES: Routes = [
-    ("/v1/trades", {"GET": Endpoint(listing, trading=True)}),
-    ("/v1/trades/{trade_id}", {"GET": Endpoint(read, trading=True)}),
-]
+ROUTES: Routes = {
+    "/v1/trades": {"GET": Endpoint(listing, trading=True)},
+    "/v1/trades/{trade_id}": {"GET": Endpoint(read, trading=True)},
+}

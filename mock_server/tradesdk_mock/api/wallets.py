@@ -72,14 +72,11 @@ def remove(call: Context) -> Answer:
     return Answer(204)
 
 
-ROUTES: Routes = [
-    (
-        "/v1/wallets",
-        {
-            "GET": Endpoint(listing),
-            "POST": Endpoint(connect, needs="write", signed=True),
-        },
-    ),
-    ("/v1/wallets/{wallet_id}", {"DELETE": Endpoint(remove, needs="write", option=True, trading=True)}),
-    ("/v1/wallets/{wallet_id}/balance", {"GET": Endpoint(balance, trading=True)}),
-]
+ROUTES: Routes = {
+    "/v1/wallets": {
+        "GET": Endpoint(listing),
+        "POST": Endpoint(connect, needs="write", signed=True),
+    },
+    "/v1/wallets/{wallet_id}": {"DELETE": Endpoint(remove, needs="write", option=True, trading=True)},
+    "/v1/wallets/{wallet_id}/balance": {"GET": Endpoint(balance, trading=True)},
+}

@@ -46,10 +46,7 @@ def control_operations() -> list[ControlOperation]:
 def _described(method: str, path: str, operation: Operation) -> ControlOperation:
     arguments, takes_others = signature(operation.function)
     text, texts = documented(operation.function)
-    parameters = tuple(
-        replace(each, name=operation.names.get(name, name), text=texts.pop(name, ""))
-        for name, each in arguments.items()
-    )
+    parameters = tuple(replace(each, text=texts.pop(name, "")) for name, each in arguments.items())
     return ControlOperation(method, path, text, parameters, next(iter(texts.values()), "") if takes_others else None)
 
 

@@ -9,10 +9,10 @@ import ipaddress
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from urllib.parse import urlsplit
 
 from ..api.validation import MAX_BODY, Query, json_body
@@ -52,15 +52,13 @@ class Operation:
         function: called with the service, and with the arguments in its signature.
         answer: makes the answer from service, result and arguments; without it, the result is the answer. A list, or
             None for an empty one, becomes `{"data": [...]}`.
-        of: returns the part of the service that `function` is called with.
-        names: arguments with another name on the wire.
+        of: the part of the service that `function` is called with; without it, the service itself.
         raw: the function takes and returns bytes, and makes its own transactions.
     """
 
     function: Callable[..., object]
     answer: Callable[[Operations, Any, Given], object] | None = None
-    of: Callable[[Operations], object] = lambda mock: mock
-    names: Mapping[str, str] = field(default_factory=dict)
+    of: Literal["", "clock", "payments"] = ""
     raw: bool = False
 
 
@@ -69,12 +67,14 @@ class ControlParameter:
     """A field of a request to the control API, or a word of its path.
 
     Attributes:
-        name: its name on the wire.
+        name: its name.
         types: what it may be in JSON: of `str`, `int`, `float`, `bool`, `list` and `dict`.
         choices: its only values; empty when there are others.
         required: whether a request must have it.
         default: its value when a request does not have it.
-        text: what it is.
+        unit: what it is beyond its type: `TIME` in Unix seconds, `SECONDS`, `USD` in millionths, `KEY_ID` and so on; or
+            empty.
+        text: what it is, in words.
     """
 
     name: str
@@ -82,6 +82,7 @@ class ControlParameter:
     choices: tuple[str, ...]
     required: bool
     default: Any = None
+    unit: str = ""
     text: str = ""
 
 
@@ -99,11 +100,15 @@ def signature(function: Callable[..., object]) -> tuple[dict[str, ControlParamet
         annotation = eval(each.annotation, function.__globals__)  # noqa: S307 - from our source
         union = get_origin(annotation) in (Union, UnionType)
         members = [one for one in (get_args(annotation) if union else (annotation,)) if one is not type(None)]
+        unit = ""
+        if get_origin(members[0]) is Annotated:
+            members[0], unit = get_args(members[0])
         types = [_JSON.get(get_origin(one) or one) for one in members]
         known = tuple(dict.fromkeys(one for one in types if one is not None)) if all(types) else ()
         choices = tuple(word for one in members if get_origin(one) is Literal for word in get_args(one))
         required = each.default is each.empty
-        found[each.name] = ControlParameter(each.name, known, choices, required, None if required else each.default)
+        default = None if required else each.default
+        found[each.name] = ControlParameter(each.name, known, choices, required, default, unit)
     return found, others
 
 
@@ -117,7 +122,7 @@ class ControlApi:
     def __init__(self, mock: Operations, *, allow_remote: bool = False) -> None:
         self._mock = mock
         self._allow_remote = allow_remote
-        self._router = Router([*OPERATIONS.items()])
+        self._router = Router(OPERATIONS)
 
     def longest_body(self, path: str, client: str | None) -> int:
         """How many bytes of a request are read: far more of a state file from this machine."""
@@ -161,52 +166,46 @@ class ControlApi:
 def _given(operation: Operation, request: Request, params: Given, gaps: GapOptions) -> tuple[Given, Given]:
     """The arguments of a request, and those beyond the signature. ApiError for an invalid one."""
     arguments, takes_others = signature(operation.function)
-    wires = {operation.names.get(name, name): each for name, each in arguments.items() if name not in params}
+    fields = {name: each for name, each in arguments.items() if name not in params}
     given, others = dict(params), Given()
     if request.method not in ("POST", "PUT"):
-        if wires:
+        if fields:
             query = Query(request.query, gaps)
-            query.only(*wires)
-            found = {each.name: _in_query(query, each, wire) for wire, each in wires.items()}
+            query.only(*fields)
+            read: dict[tuple[type, ...], Callable[[str], object]] = {(int,): query.integer, (float,): query.number}
+            found = {name: read.get(each.types, query.text)(name) for name, each in fields.items()}
             given |= {name: value for name, value in found.items() if value is not None}
         return given, others
     # An operation without arguments needs no body.
     body = {} if request.content == b"" else json_body(request.headers, request.content)
-    for wire in sorted(body.keys() - wires.keys()):
+    for name in sorted(body.keys() - fields.keys()):
         if not takes_others:
-            there = f"it has: {', '.join(wires)}" if wires else "it has none"
-            raise invalid(f"{wire[:80]}: not a field of this request; {there}")
-        others[wire] = body[wire]
-    for wire, each in wires.items():
+            there = f"it has: {', '.join(fields)}" if fields else "it has none"
+            raise invalid(f"{name[:80]}: not a field of this request; {there}")
+        others[name] = body[name]
+    for name, each in fields.items():
         # Null is the same as a missing field.
-        if body.get(wire) is not None:
-            given[each.name] = _checked(each, wire, body[wire])
+        if body.get(name) is not None:
+            given[name] = _checked(each, body[name])
         elif each.required:
-            raise invalid(f"{wire}: required")
+            raise invalid(f"{name}: required")
     return given, others
 
 
-def _in_query(query: Query, each: ControlParameter, wire: str) -> Any:
-    """Its value in a query string, None without one."""
-    if each.types == (int,):
-        return query.integer(wire)
-    return query.number(wire) if each.types == (float,) else query.text(wire)
-
-
-def _checked(each: ControlParameter, wire: str, value: Any) -> Any:
+def _checked(each: ControlParameter, value: Any) -> Any:
     """`value`; ApiError for another type."""
     allowed = (*each.types, int) if float in each.types else each.types
     if allowed and (not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed)):
-        raise invalid(f"{wire}: must be {' or '.join(_WORDS[one] for one in each.types)}")
+        raise invalid(f"{each.name}: must be {' or '.join(_WORDS[one] for one in each.types)}")
     if isinstance(value, float) and not math.isfinite(value):
-        raise invalid(f"{wire}: must be finite")
+        raise invalid(f"{each.name}: must be finite")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise invalid(f"{wire}: must be an integer of at most 64 bits")
+        raise invalid(f"{each.name}: must be an integer of at most 64 bits")
     return value
 
 
 def _call(mock: Operations, operation: Operation, given: Given, others: Given) -> object:
-    result = operation.function(operation.of(mock), **given, **others)
+    result = operation.function(getattr(mock, operation.of) if operation.of else mock, **given, **others)
     found = plain(result if operation.answer is None else operation.answer(mock, result, given))
     return found if isinstance(found, dict) else {"data": found or []}
 
@@ -317,10 +316,6 @@ def _settlements(mock: Operations, found: Sequence[Any], given: Given) -> object
     return {"data": plain(found[:PAGE]), **totals}
 
 
-def _submissions(_: object, found: Sequence[Any], __: object) -> object:
-    return found[:PAGE]
-
-
 def _balances(mock: Operations, found: dict[str, int], _: object) -> object:
     held = [{"payer": payer, "balance": balance} for payer, balance in found.items()]
     return {"data": held, "others": mock.gaps.payer_balance * settlements.MICRO}
@@ -329,10 +324,6 @@ def _balances(mock: Operations, found: dict[str, int], _: object) -> object:
 def _balance(mock: Operations, _: object, given: Given) -> object:
     payer = settlements.normalized(given["payer"])
     return {"payer": settlements.with_checksum(payer), "balance": mock.payments.balance(payer)}
-
-
-def _payments(mock: Operations) -> MockPayments:
-    return mock.payments
 
 
 OPERATIONS: dict[str, dict[str, Operation]] = {
@@ -363,18 +354,18 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     },
     "/_mock/clock": {
         "GET": Operation(_clock),
-        "POST": Operation(
-            MockClock.move, _then(_clock), of=lambda mock: mock.clock, names={"to": "set", "by": "advance"}
-        ),
+        "POST": Operation(MockClock.move, _then(_clock), of="clock"),
     },
     "/_mock/gaps": {"GET": Operation(_gaps), "PUT": Operation(Operations.set_gaps, _changed_gaps)},
-    "/_mock/payments": {"GET": Operation(MockPayments.settlements, _settlements, of=_payments)},
-    "/_mock/payments/submissions": {"GET": Operation(MockPayments.submissions, _submissions, of=_payments)},
-    "/_mock/payments/twice": {"GET": Operation(MockPayments.charged_twice, of=_payments)},
-    "/_mock/payments/balances": {"GET": Operation(MockPayments.balances, _balances, of=_payments)},
+    "/_mock/payments": {"GET": Operation(MockPayments.settlements, _settlements, of="payments")},
+    "/_mock/payments/submissions": {
+        "GET": Operation(MockPayments.submissions, lambda _, found, __: found[:PAGE], of="payments")
+    },
+    "/_mock/payments/twice": {"GET": Operation(MockPayments.charged_twice, of="payments")},
+    "/_mock/payments/balances": {"GET": Operation(MockPayments.balances, _balances, of="payments")},
     "/_mock/payments/balances/{payer}": {
-        "GET": Operation(MockPayments.balance, _balance, of=_payments),
-        "PUT": Operation(MockPayments.set_balance, _balance, of=_payments, names={"amount": "balance"}),
+        "GET": Operation(MockPayments.balance, _balance, of="payments"),
+        "PUT": Operation(MockPayments.set_balance, _balance, of="payments"),
     },
 }
 """Which operation a method of a path is."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..core.checks import checked, number
 from ..core.clock import END, MockClock
 from ..core.errors import MockServerError, mock_errors
 from ..core.gap_options import GapOptions, Plan
+from ..core.units import AgentId, ChainId, FaultId, FaultName, KeyId, Moment, Second, Seconds, Tenants
 from ..market.emitted_signals import EmitRequest, MockSignal
 from ..payments.settlements import cash_held
 from ..state import tenants
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
 
 
 class Operations(RequestAssertions, Snapshots):
-    """A part of `MockService`. `http` derives the control API from these signatures.
+    """A part of `MockService`. The control API and the commands of `trade mock` follow from these signatures.
 
-    So arguments have JSON types, and every name in an annotation is imported at runtime.
+    So arguments have JSON types or those of `units`, and every name in an annotation is imported at runtime.
     """
 
     _faults: Faults
@@ -66,7 +68,7 @@ class Operations(RequestAssertions, Snapshots):
         with self._reading() as world:
             return tenants.listing(world)
 
-    def revoke_key(self, key_id: str) -> None:
+    def revoke_key(self, key_id: KeyId) -> None:
         """Revoke a key: requests with it get 401 from now on.
 
         Args:
@@ -78,7 +80,7 @@ class Operations(RequestAssertions, Snapshots):
         with self._transaction() as world:
             tenants.revoke(world, key_id)
 
-    def expire_key(self, key_id: str, at: float | None = None) -> None:
+    def expire_key(self, key_id: KeyId, at: Moment | None = None) -> None:
         """Let a key expire, now or later.
 
         Args:
@@ -91,7 +93,7 @@ class Operations(RequestAssertions, Snapshots):
         with self._transaction() as world:
             tenants.expire(world, key_id, at)
 
-    def rotate_key(self, key_id: str) -> MockKey:
+    def rotate_key(self, key_id: KeyId) -> MockKey:
         """Revoke a key and create one of the same name, scope and tenant. The new value is shown only once.
 
         Args:
@@ -128,7 +130,7 @@ class Operations(RequestAssertions, Snapshots):
         with self._transaction() as world:
             return population.populate(world, tenant, trades=trades)
 
-    def start_agent(self, agent_id: str) -> None:
+    def start_agent(self, agent_id: AgentId) -> None:
         """Start an agent.
 
         Args:
@@ -140,7 +142,7 @@ class Operations(RequestAssertions, Snapshots):
         with self._transaction() as world:
             agent_states.start(world, agent_id)
 
-    def stop_agent(self, agent_id: str) -> None:
+    def stop_agent(self, agent_id: AgentId) -> None:
         """Stop an agent.
 
         Args:
@@ -152,7 +154,7 @@ class Operations(RequestAssertions, Snapshots):
         with self._transaction() as world:
             agent_states.stop(world, agent_id)
 
-    def set_agent_status(self, agent_id: str, status: AgentStatus) -> None:
+    def set_agent_status(self, agent_id: AgentId, status: AgentStatus) -> None:
         """Set an agent's status, whatever it is now.
 
         Args:
@@ -165,7 +167,7 @@ class Operations(RequestAssertions, Snapshots):
         with self._transaction() as world:
             agent_states.set_status(world, agent_id, status)
 
-    def reset(self, seed: int | None = None, *, populate: Sequence[str] = ()) -> None:
+    def reset(self, seed: int | None = None, *, populate: Tenants = ()) -> None:
         """Delete everything but the clock and the gap options.
 
         Agents, trades, keys, signals and faults are gone, and open streams end.
@@ -192,14 +194,14 @@ class Operations(RequestAssertions, Snapshots):
     def emit_signal(
         self,
         *,
-        chain_id: int = 8453,
+        chain_id: ChainId = 8453,
         token: str | None = None,
         direction: Literal["BUY", "SELL"] | str | None = None,
         confidence: float | None = None,
         price_usd: float | None = None,
-        timestamp: int | None = None,
-        at: float | None = None,
-        after: float | None = None,
+        timestamp: Second | None = None,
+        at: Moment | None = None,
+        after: Seconds | None = None,
     ) -> MockSignal:
         """Publish a signal, now or later.
 
@@ -220,15 +222,14 @@ class Operations(RequestAssertions, Snapshots):
         Raises:
             MockServerError: an invalid value.
         """
-        known = isinstance(after, int | float) and not isinstance(after, bool) and 0 <= after < END
-        if after is not None and (at is not None or not known):
-            raise MockServerError("after: must be seconds from now, and not together with at")
-        with self._transaction() as world, _invalid_arguments():
-            now = world.now()
-            at = at if after is None else now + after
-            return signal_feed.emit(
-                world, EmitRequest(chain_id, token, direction, confidence, price_usd, timestamp, at), now
-            )
+        if after is not None:
+            checked("after", number(0, int(END)), after)
+            if at is not None:
+                raise MockServerError("after and at: a signal has one of them, not both")
+        with self._transaction() as world:
+            at = at if after is None else world.now() + after
+            request = EmitRequest(chain_id, token, direction, confidence, price_usd, timestamp, at)
+            return signal_feed.emit(world, request)
 
     # Payments
 
@@ -244,16 +245,16 @@ class Operations(RequestAssertions, Snapshots):
     def add_fault(
         self,
         /,
-        kind: str,
+        kind: FaultName,
         *,
         route: str | None = None,
         method: str | None = None,
         tenant: str | None = None,
-        key: str | None = None,
+        key: KeyId | None = None,
         query: Mapping[str, str | int | float] | None = None,
         paid: Literal["only", "never"] | None = None,
-        since: float | None = None,
-        until: float | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
         nth: int | None = None,
         every: int | None = None,
         probability: float | None = None,
@@ -312,7 +313,7 @@ class Operations(RequestAssertions, Snapshots):
         with self._reading():
             return self._faults.rules()
 
-    def remove_fault(self, fault_id: str) -> None:
+    def remove_fault(self, fault_id: FaultId) -> None:
         """Remove a fault.
 
         Args:
@@ -400,12 +401,3 @@ class Operations(RequestAssertions, Snapshots):
         """A transaction that first reads what other processes have changed."""
         with mock_errors(), self.world.transaction():
             yield self.world
-
-
-@contextmanager
-def _invalid_arguments(where: str = "") -> Iterator[None]:
-    """Invalid arguments are a MockServerError; its message begins with `where`."""
-    try:
-        yield
-    except ValueError as error:
-        raise MockServerError(f"{where}{error}") from None

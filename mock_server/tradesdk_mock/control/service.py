@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from ..core.clock import MockClock
-from ..core.errors import MockServerError
 from ..core.gap_options import GapOptions
 from ..faults.rules import Faults
 from ..state.world import World
@@ -120,18 +118,6 @@ class MockService(Operations):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(seed={self.world.seed})"
-
-    def control(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """What the control API answers to `method /_mock/{path}`.
-
-        Raises:
-            MockServerError: it refuses; the message says why.
-        """
-        status, content = self.control_response(method, path, b"" if body is None else json.dumps(body).encode())
-        found: dict[str, Any] = json.loads(content)
-        if status != 200:
-            raise MockServerError(found["error"]["message"])
-        return found
 
     def control_response(self, method: str, path: str, content: bytes = b"") -> tuple[int, bytes]:
         """The status and the body that the control API answers to `method /_mock/{path}` with this JSON."""

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from weakref import WeakKeyDictionary
 
 from .errors import MockServerError
+from .units import Moment, Seconds
 
 # The year 5138: later times don't fit an HTTP date. A running clock stops a second earlier, or where it was set if
 # that is later.
@@ -52,7 +53,7 @@ class MockClock:
         self._frozen = False
         self._hooks: list[Callable[[], AbstractContextManager[object]]] = []
         if start is not None:
-            self.move(freeze=True, to=start, allow_backwards=True)
+            self.move(freeze=True, set=start, allow_backwards=True)
 
     def now(self) -> float:
         """The current time in Unix seconds."""
@@ -97,7 +98,7 @@ class MockClock:
         Raises:
             ValueError: `ts` is in the clock's past and `allow_backwards` is not set, or is not a valid time.
         """
-        self.move(to=ts, allow_backwards=allow_backwards)
+        self.move(set=ts, allow_backwards=allow_backwards)
 
     def advance(self, seconds: float) -> None:
         """Move on by `seconds`.
@@ -105,14 +106,14 @@ class MockClock:
         Raises:
             ValueError: the step is negative or infinite.
         """
-        self.move(by=seconds)
+        self.move(advance=seconds)
 
     def move(
         self,
         *,
         freeze: bool | None = None,
-        to: float | None = None,
-        by: float | None = None,
+        set: Moment | None = None,
+        advance: Seconds | None = None,
         speed: float | None = None,
         allow_backwards: bool = False,
     ) -> None:
@@ -122,8 +123,8 @@ class MockClock:
 
         Args:
             freeze: stop the clock before it is moved (True), or let it run after that (False).
-            to: the time to jump to, in Unix seconds.
-            by: seconds to move forward after that.
+            set: the time to jump to, in Unix seconds.
+            advance: seconds to move forward after that.
             speed: seconds to show for each real second from now on, above 0 and at most 10,000. A frozen clock
                 keeps it for when it runs.
             allow_backwards: the time may be in the clock's past.
@@ -131,29 +132,29 @@ class MockClock:
         Raises:
             ValueError: an invalid value; nothing is changed.
         """
-        if allow_backwards and to is None:
+        if allow_backwards and set is None:
             raise ValueError("allow_backwards=True needs a time to set")
         with self._changing():
             real, real_mono = RealTime.now(), RealTime.monotonic()
             now = self._now_at(real)
-            if to is not None:
-                check_time(to)
-                if to < now and not allow_backwards:
-                    raise ValueError(f"the clock shows {now:.3f}; going back to {to:.3f} needs allow_backwards=True")
+            if set is not None:
+                check_time(set)
+                if set < now and not allow_backwards:
+                    raise ValueError(f"the clock shows {now:.3f}; going back to {set:.3f} needs allow_backwards=True")
             # Both bounds: a sum of floats may be rounded up to END.
-            if by is not None and not (0 <= by < END and (now if to is None else to) + by < END):
-                raise ValueError(f"can't advance by {by!r} seconds")
+            if advance is not None and not (0 <= advance < END and (now if set is None else set) + advance < END):
+                raise ValueError(f"can't advance by {advance!r} seconds")
             if speed is not None and not 0 < speed <= MAX_SPEED:
                 raise ValueError(f"{speed!r} is not a speed: above 0 and at most 10,000")
             self._mono, self._real_mono = self._mono_at(real_mono), real_mono
             self._shown, self._real = now, real
-            if to is not None:
+            if set is not None:
                 # Exactly: a sum of floats may end just below a whole second.
-                self._shown = float(to)
-                self._mono += max(0.0, to - now)
-            if by is not None:
-                self._shown += by
-                self._mono += by
+                self._shown = float(set)
+                self._mono += max(0.0, set - now)
+            if advance is not None:
+                self._shown += advance
+                self._mono += advance
             if speed is not None:
                 self._speed = float(speed)
             if freeze is not None:

@@ -87,6 +87,10 @@ class Reply:
     body: Body
     before: list[Delay | Disconnect] = field(default_factory=list)
 
+    def length(self) -> int | None:
+        """How many bytes the headers announce; None where the body is chunked."""
+        return next((int(value) for name, value in self.headers if name.lower() == b"content-length"), None)
+
 
 NEW_FIELD = {"introduced_later": {"since": "next"}}
 """What the gap option `unknown_values` adds to every object."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Generic, TypeVar
 
@@ -13,10 +13,10 @@ T = TypeVar("T")
 class Router(Generic[T]):
     """Patterns and their targets. Fixed paths are looked up; only those with placeholders are compared."""
 
-    def __init__(self, routes: Iterable[tuple[str, T]]) -> None:
+    def __init__(self, routes: Mapping[str, T]) -> None:
         self._fixed: dict[str, tuple[str, T]] = {}
         self._shaped: dict[int, list[tuple[list[str], str, T]]] = {}
-        for pattern, target in routes:
+        for pattern, target in routes.items():
             if "{" in pattern:
                 parts = pattern.split("/")
                 self._shaped.setdefault(len(parts), []).append((parts, pattern, target))

@@ -1,19 +1,24 @@
-"""Changes that faults make to a body, step by step while it is read. Nothing here waits."""
+"""Changes that faults make to a body, step by step while it is read. Nothing here waits.
+
+Those of streams are called with the matched rule, the steps and the world.
+"""
 
 from __future__ import annotations
 
+import base64
 import math
 import re
-from collections.abc import Callable, Iterator
-from typing import TypeGuard
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeGuard
 
 from ..core.messages import BodyStep, Delay, Disconnect, WaitForEvent
+from .rules import chance
+
+if TYPE_CHECKING:
+    from ..state.world import World
+    from .rules import MatchedRule
 
 Steps = Iterator[BodyStep]
-Chosen = Callable[[int], bool]
-"""Whether the fault applies to the event of this ordinal, counted from 1."""
-Chance = Callable[[int], float]
-"""A number in [0, 1) for an ordinal: always the same for the same one."""
 
 _CHARACTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _DASH = "\N{EM DASH}".encode()
@@ -80,38 +85,57 @@ def _at_latest(until: float, step: WaitForEvent) -> WaitForEvent:
     return WaitForEvent(until if step.until is None else min(until, step.until), step.notifier, step.poll)
 
 
-def drop(source: Steps, after: int, ending: Disconnect | None) -> Steps:
+def _chosen(match: MatchedRule, world: World) -> Callable[[int], bool]:
+    """Whether the fault applies to the event of an ordinal, counted from 1."""
+    after: int = match.get("after")
+    each: int = match.get("each")
+    share: float = match.get("share")
+
+    def chosen(event: int) -> bool:
+        if event <= after or (event - after) % each:
+            return False
+        return share >= 1 or chance(world.seed, match.rule, "event", match.ordinal, event) < share
+
+    return chosen
+
+
+def content(parameters: Mapping[str, object]) -> bytes:
+    """The bytes of the parameter `text` or `base64`."""
+    text = parameters.get("text")
+    return base64.b64decode(str(parameters["base64"])) if text is None else str(text).encode()
+
+
+def drop(match: MatchedRule, source: Steps, world: World) -> Steps:
     """End after `after` events, or with the stream."""
-    yield from _events(source, after)
-    if ending is not None:
-        yield ending
+    yield from _events(source, match.get("after"))
+    if match.get("how") != "clean":
+        yield Disconnect(match.get("how"))
 
 
-def half_event(source: Steps, after: int, inside: bool, ending: Disconnect) -> Steps:
-    """End in the middle of the event after `after` others; with `inside`, after the first byte of a character."""
-    yield from _events(source, after)
+def half_event(match: MatchedRule, source: Steps, world: World) -> Steps:
+    """End in the middle of the event after `after` others, or after the first byte of a character in it."""
+    yield from _events(source, match.get("after"))
     for step in source:
         if not is_event(step):
             yield step
             continue
         half = step[: len(step) // 2]
-        if inside:
+        if match.get("at") == "character":
             found = _CHARACTER.search(step)
             half = step[: found.start() + 1] if found else half + _DASH[:1]
         yield half
-        yield ending
+        yield Disconnect(match.get("how"))
         return
 
 
-def silence(
-    source: Steps, after: int, seconds: float | None, comments: float | None, clock: Callable[[], float]
-) -> Steps:
+def silence(match: MatchedRule, source: Steps, world: World) -> Steps:
     """Send nothing for `seconds` of the clock, and hold back what comes meanwhile; with None, drop it for good.
 
     Every `comments` seconds of the clock a comment line is sent anyway.
     """
+    seconds, comments, clock = match.get("seconds"), match.get("comments"), world.clock.now
     begun = clock()
-    for step in _events(source, after):
+    for step in _events(source, match.get("after")):
         # Before the step is yielded: its reader may move the clock at once.
         begun = clock()
         yield step
@@ -138,7 +162,8 @@ def silence(
     yield from source
 
 
-def skip(source: Steps, chosen: Chosen) -> Steps:
+def skip(match: MatchedRule, source: Steps, world: World) -> Steps:
+    chosen = _chosen(match, world)
     ordinal = 0
     for step in source:
         if isinstance(step, bytes) and is_signal(step):
@@ -148,7 +173,8 @@ def skip(source: Steps, chosen: Chosen) -> Steps:
         yield step
 
 
-def duplicate(source: Steps, chosen: Chosen) -> Steps:
+def duplicate(match: MatchedRule, source: Steps, world: World) -> Steps:
+    chosen = _chosen(match, world)
     ordinal = 0
     for step in source:
         yield step
@@ -158,8 +184,9 @@ def duplicate(source: Steps, chosen: Chosen) -> Steps:
                 yield step
 
 
-def reorder(source: Steps, window: int, seconds: float, clock: Callable[[], float], chance: Chance) -> Steps:
+def reorder(match: MatchedRule, source: Steps, world: World) -> Steps:
     """Hold back `window` signals, at most for `seconds`, then yield them in another order."""
+    seconds, clock = match.get("seconds"), world.clock.now
     held: list[bytes] = []
     begun, turns = 0.0, 0
 
@@ -168,7 +195,7 @@ def reorder(source: Steps, window: int, seconds: float, clock: Callable[[], floa
         places = list(range(len(held)))
         for last in range(len(places) - 1, 0, -1):
             turns += 1
-            other = int(chance(turns) * (last + 1))
+            other = int(chance(world.seed, match.rule, "turn", match.ordinal, turns) * (last + 1))
             places[last], places[other] = places[other], places[last]
         if places == sorted(places):
             places = places[1:] + places[:1]
@@ -179,7 +206,7 @@ def reorder(source: Steps, window: int, seconds: float, clock: Callable[[], floa
         if isinstance(step, bytes) and is_signal(step):
             begun = begun if held else clock()
             held.append(step)
-            if len(held) == window:
+            if len(held) == match.get("window"):
                 yield from shuffled()
             continue
         if held and (isinstance(step, Disconnect) or not begun <= clock() < begun + seconds):
@@ -191,7 +218,8 @@ def reorder(source: Steps, window: int, seconds: float, clock: Callable[[], floa
     yield from shuffled()
 
 
-def garbage(source: Steps, chosen: Chosen) -> Steps:
+def garbage(match: MatchedRule, source: Steps, world: World) -> Steps:
+    chosen = _chosen(match, world)
     ordinal = inserted = 0
     for step in source:
         if is_event(step):
@@ -202,19 +230,19 @@ def garbage(source: Steps, chosen: Chosen) -> Steps:
         yield step
 
 
-def inject(source: Steps, after: int, content: bytes) -> Steps:
-    """Insert this content after `after` events."""
-    yield from _events(source, after)
+def inject(match: MatchedRule, source: Steps, world: World) -> Steps:
+    """Insert bytes after `after` events."""
+    yield from _events(source, match.get("after"))
     for step in source:
         if is_event(step):
-            yield Raw(content)
+            yield Raw(content(match.rule.parameters))
             yield step
             break
         yield step
     yield from source
 
 
-def split_utf8(source: Steps) -> Steps:
+def split_utf8(match: MatchedRule, source: Steps, world: World) -> Steps:
     """Cut every piece inside a character: after its first byte, the next piece after its second …"""
     turn = 0
     for step in source:
@@ -232,8 +260,9 @@ def split_utf8(source: Steps) -> Steps:
         yield step[cut:]
 
 
-def line_endings(source: Steps, style: str, chance: Chance) -> Steps:
-    fixed = {"cr": b"\r", "lf": b"\n", "crlf": b"\r\n"}.get(style)
+def line_endings(match: MatchedRule, source: Steps, world: World) -> Steps:
+    fixed = {"cr": b"\r", "lf": b"\n", "crlf": b"\r\n"}.get(match.get("style"))
+    mixed = (b"\r", b"\n", b"\r\n")
     count = 0
     after_cr = False
     for step in source:
@@ -246,7 +275,7 @@ def line_endings(source: Steps, style: str, chance: Chance) -> Steps:
         after_cr = after_cr and not lines[0]
         for line in lines[1:]:
             count += 1
-            ending = fixed or (b"\r", b"\n", b"\r\n")[int(chance(count) * 3)]
+            ending = fixed or mixed[int(chance(world.seed, match.rule, "turn", match.ordinal, count) * 3)]
             if fixed is None and after_cr and ending == b"\n":
                 # After a CR it would end the same line, and an empty line would be lost.
                 ending = b"\r\n"
@@ -255,7 +284,7 @@ def line_endings(source: Steps, style: str, chance: Chance) -> Steps:
         yield bytes(changed)
 
 
-def bom(source: Steps) -> Steps:
+def bom(match: MatchedRule, source: Steps, world: World) -> Steps:
     for step in source:
         if isinstance(step, bytes):
             yield b"\xef\xbb\xbf" + step
@@ -294,9 +323,9 @@ def drip(source: Steps, piece: int, seconds: float) -> Steps:
             yield step[start : start + piece]
 
 
-def padded(content: bytes, spaces: int) -> Steps:
+def padded(text: bytes, spaces: int) -> Steps:
     """A JSON text after white space, without holding all of it in memory."""
     blank = b" " * min(spaces, _PIECE)
     for _ in range(spaces // _PIECE):
         yield blank
-    yield blank[: spaces % _PIECE] + content
+    yield blank[: spaces % _PIECE] + text

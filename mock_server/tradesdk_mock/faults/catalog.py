@@ -5,19 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from ..core.checks import Check, checked, choice, integer, is_text, number, quoted
 from ..core.clock import END
 from ..core.errors import MockServerError
-
-CONDITIONS = (
-    "route", "method", "tenant", "key", "query", "paid", "since", "until", "nth", "every", "probability", "count"
-)  # fmt: skip
-"""Arguments of rules of every kind: the requests that a rule applies to, and how often."""
 
 _LONGEST = 3_600
 _MONTH = 31 * 86_400
@@ -26,60 +21,16 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
 _METHOD = re.compile(r"[A-Za-z]{1,20}", re.ASCII)
 _VALUE = re.compile(r"(?:[!-~](?:[ \t!-~]{0,1998}[!-~])?)?", re.ASCII)
 _LINE = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?|", re.ASCII)
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _MOST_JSON = 2**20
 _FRAMING = ("content-length", "transfer-encoding", "connection")
 
 FaultTarget = Literal["response", "stream", "payment", "node"]
-
-Check = Callable[[object], object]
-"""The value to keep, or ValueError with what it must be."""
-
-
-def quoted(value: object) -> str:
-    """A value for an error message: on one line, and shortened."""
-    text = ascii(value[:100]) if isinstance(value, str) else type(value).__name__
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def is_text(value: object, longest: int) -> bool:
-    """Whether it is text that can be sent and stored, of at most this length."""
-    return isinstance(value, str) and len(value) <= longest and not _SURROGATE.search(value)
-
-
-def number(low: float, high: float) -> Check:
-    def check(value: object) -> object:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"must be a number from {low:,} to {high:,}")
-        if not low <= value <= high or not math.isfinite(value):
-            raise ValueError(f"must be from {low:,} to {high:,}")
-        return value
-
-    return check
-
-
-def integer(low: int, high: int) -> Check:
-    def check(value: object) -> object:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ValueError(f"must be an integer from {low:,} to {high:,}")
-        return value
-
-    return check
 
 
 def flag(value: object) -> object:
     if not isinstance(value, bool):
         raise ValueError("must be true or false")
     return value
-
-
-def choice(*names: str) -> Check:
-    def check(value: object) -> object:
-        if value not in names:
-            raise ValueError(f"must be one of {', '.join(names)}")
-        return value
-
-    return check
 
 
 def words(value: object) -> object:
@@ -200,291 +151,199 @@ class FaultKind:
     parameters: tuple[FaultParameter, ...]
 
 
-_Spec = tuple[FaultParameter, Check]
+_Spec = tuple[object, str, Check]
+"""Default, text and check of a parameter."""
 
 
-def _given(name: str, default: object, text: str, check: Check) -> _Spec:
-    return FaultParameter(name, default, text), check
+def _kind(text: str, /, **parameters: _Spec) -> tuple[str, dict[str, _Spec]]:
+    return text, parameters
 
 
-_CHARGED = _given("charged", False, "the money is taken anyway", flag)
+_CHARGED = (False, "the money is taken anyway", flag)
 _AFTER_BYTES = integer(0, 2**40)
 _AFTER_EVENTS = integer(0, 10**9)
-_EXECUTED = _given("executed", False, "the request is carried out, and only its answer is lost", flag)
-_CUT = _given("after", None, "bytes of the body to send first; by default half of it", _AFTER_BYTES)
-_CONTENT = (
-    _given("text", None, "the content, sent as UTF-8; at most 8 MiB, and 1 MiB over the control API", content),
-    _given("base64", None, "the content as base64, for any bytes; a rule has either text or base64", encoded),
-)
+_EXECUTED = (False, "the request is carried out, and only its answer is lost", flag)
+_CUT = (None, "bytes of the body to send first; by default half of it", _AFTER_BYTES)
+_EVENTS_FIRST = (1, "events to send first (heartbeats are events)", _AFTER_EVENTS)
+_CONTENT = {
+    "text": (None, "the content, sent as UTF-8; at most 8 MiB, and 1 MiB over the control API", content),
+    "base64": (None, "the content as base64, for any bytes; a rule has either text or base64", encoded),
+}
 
 
-def _some(what: str) -> tuple[_Spec, ...]:
-    return (
-        _given("after", 0, f"{what}s to send unchanged first", _AFTER_EVENTS),
-        _given("each", 1, f"then apply to every n-th {what}", integer(1, 10**9)),
-        _given("share", 1.0, "apply to this share of those, up to 1; the seed decides which", share),
-    )
+def _some(what: str) -> dict[str, _Spec]:
+    return {
+        "after": (0, f"{what}s to send unchanged first", _AFTER_EVENTS),
+        "each": (1, f"then apply to every n-th {what}", integer(1, 10**9)),
+        "share": (1.0, "apply to this share of those, up to 1; the seed decides which", share),
+    }
 
 
-_COUNT_OF_EVENTS = _given("after", 1, "events to send first (heartbeats are events)", _AFTER_EVENTS)
-
-
-_TABLE: tuple[tuple[str, FaultTarget, str, tuple[_Spec, ...]], ...] = (
-    (
-        "latency",
-        "response",
-        "The answer starts late.",
-        (
-            _given("seconds", 1.0, "length of the delay; several rules add up", number(0, _LONGEST)),
-            _given("jitter", 0.0, "up to this many seconds more; the seed decides how many", number(0, _LONGEST)),
+_TABLE: dict[FaultTarget, dict[str, tuple[str, dict[str, _Spec]]]] = {
+    "response": {
+        "latency": _kind(
+            "The answer starts late.",
+            seconds=(1.0, "length of the delay; several rules add up", number(0, _LONGEST)),
+            jitter=(0.0, "up to this many seconds more; the seed decides how many", number(0, _LONGEST)),
         ),
-    ),
-    (
-        "status",
-        "response",
-        "An error with this status replaces the answer.",
-        (
-            _given("status", 500, "200 to 599; 204 and 304 have no body", integer(200, 599)),
-            _given("code", None, "the error's code; by default the usual one of the status", words),
-            _given("message", None, "the error's message; by default one that names the rule", words),
-            _given("headers", None, "headers to set, in place of those with these names", headers),
-            _given(
-                "retry_after",
-                None,
-                'Retry-After: seconds or a date; by default 1 with 429; "" for none',
-                wait,
-            ),
-            _EXECUTED,
+        "status": _kind(
+            "An error with this status replaces the answer.",
+            status=(500, "200 to 599; 204 and 304 have no body", integer(200, 599)),
+            code=(None, "the error's code; by default the usual one of the status", words),
+            message=(None, "the error's message; by default one that names the rule", words),
+            headers=(None, "headers to set, in place of those with these names", headers),
+            retry_after=(None, 'Retry-After: seconds or a date; by default 1 with 429; "" for none', wait),
+            executed=_EXECUTED,
         ),
-    ),
-    (
-        "reset",
-        "response",
-        "The connection is reset.",
-        (
-            _EXECUTED,
-            _given(
-                "after",
+        "reset": _kind(
+            "The connection is reset.",
+            executed=_EXECUTED,
+            after=(
                 None,
                 "carry out the request and send this many bytes of the body first; by default not even a status line",
                 _AFTER_BYTES,
             ),
         ),
-    ),
-    ("truncate", "response", "The connection closes before the end of the body.", (_CUT,)),
-    ("bad_chunk", "response", "The body is chunked, and one chunk length is not a number.", (_CUT,)),
-    (
-        "body",
-        "response",
-        "The answer has another body; its status stays the same.",
-        (
-            *_CONTENT,
-            _given("content_type", None, "the Content-Type; by default unchanged", header_value),
-            _given("headers", None, 'headers to set, such as {"content-encoding": "gzip"}', headers),
+        "truncate": _kind("The connection closes before the end of the body.", after=_CUT),
+        "bad_chunk": _kind("The body is chunked, and one chunk length is not a number.", after=_CUT),
+        "body": _kind(
+            "The answer has another body; its status stays the same.",
+            **_CONTENT,
+            content_type=(None, "the Content-Type; by default unchanged", header_value),
+            headers=(None, 'headers to set, such as {"content-encoding": "gzip"}', headers),
         ),
-    ),
-    ("malformed_json", "response", "The last character of the body is wrong, so that it isn't JSON.", ()),
-    (
-        "content_type",
-        "response",
-        "The answer has another Content-Type.",
-        (_given("value", "text/html", "the header's value", header_value),),
-    ),
-    (
-        "huge_body",
-        "response",
-        "White space before the body makes it large; it stays valid JSON.",
-        (_given("mib", 5.0, "size in MiB, at most 1,024", number(0.001, 1_024)),),
-    ),
-    (
-        "drip",
-        "response",
-        "The body is sent slowly, in small pieces.",
-        (
-            _given("piece", 16, "bytes in a piece", integer(1, 2**30)),
-            _given("seconds", 0.1, "between two pieces", number(0, _LONGEST)),
+        "malformed_json": _kind("The last character of the body is wrong, so that it isn't JSON."),
+        "content_type": _kind(
+            "The answer has another Content-Type.", value=("text/html", "the header's value", header_value)
         ),
-    ),
-    (
-        "drop",
-        "stream",
-        "The stream ends.",
-        (
-            _COUNT_OF_EVENTS,
-            _given(
-                "how",
+        "huge_body": _kind(
+            "White space before the body makes it large; it stays valid JSON.",
+            mib=(5.0, "size in MiB, at most 1,024", number(0.001, 1_024)),
+        ),
+        "drip": _kind(
+            "The body is sent slowly, in small pieces.",
+            piece=(16, "bytes in a piece", integer(1, 2**30)),
+            seconds=(0.1, "between two pieces", number(0, _LONGEST)),
+        ),
+    },
+    "stream": {
+        "drop": _kind(
+            "The stream ends.",
+            after=_EVENTS_FIRST,
+            how=(
                 "close",
                 "clean: a complete answer; close: the connection closes early; reset: it is reset",
                 choice("clean", "close", "reset"),
             ),
         ),
-    ),
-    (
-        "half_event",
-        "stream",
-        "Half of an event is sent, then the connection ends.",
-        (
-            _COUNT_OF_EVENTS,
-            _given(
-                "at",
+        "half_event": _kind(
+            "Half of an event is sent, then the connection ends.",
+            after=_EVENTS_FIRST,
+            at=(
                 "middle",
                 "where it is cut: middle, or character: inside a multi-byte character, added if there is none",
                 choice("middle", "character"),
             ),
-            _given("how", "close", "close, or reset", choice("close", "reset")),
+            how=("close", "close, or reset", choice("close", "reset")),
         ),
-    ),
-    (
-        "silence",
-        "stream",
-        "Nothing more is sent, not even heartbeats; the connection stays open.",
-        (
-            _COUNT_OF_EVENTS,
-            _given(
-                "seconds",
+        "silence": _kind(
+            "Nothing more is sent, not even heartbeats; the connection stays open.",
+            after=_EVENTS_FIRST,
+            seconds=(
                 None,
                 "on the mock's clock, after which held events are sent; by default nothing is sent ever again",
                 number(0, _MONTH),
             ),
-            _given(
-                "comments",
+            comments=(
                 None,
                 "seconds of the mock's clock between comment lines; by default there are none",
                 number(0.001, _MONTH),
             ),
         ),
-    ),
-    ("skip", "stream", "The stream leaves out signals; they are in the history.", _some("signal")),
-    ("duplicate", "stream", "Events are sent twice.", _some("event")),
-    (
-        "reorder",
-        "stream",
-        "Signals are held back and sent in another order.",
-        (
-            _given("window", 2, "signals to hold at a time, 2 to 1,000", integer(2, 1_000)),
-            _given("seconds", 5.0, "on the mock's clock, after which held signals are sent anyway", number(0, _MONTH)),
+        "skip": _kind("The stream leaves out signals; they are in the history.", **_some("signal")),
+        "duplicate": _kind("Events are sent twice.", **_some("event")),
+        "reorder": _kind(
+            "Signals are held back and sent in another order.",
+            window=(2, "signals to hold at a time, 2 to 1,000", integer(2, 1_000)),
+            seconds=(5.0, "on the mock's clock, after which held signals are sent anyway", number(0, _MONTH)),
         ),
-    ),
-    (
-        "garbage",
-        "stream",
-        "Unknown fields, meaningless lines, invalid UTF-8 and events that aren't JSON are sent before events.",
-        _some("event"),
-    ),
-    (
-        "inject",
-        "stream",
-        "Bytes of your own are sent between two events.",
-        (
-            _given("after", 0, "events to send first; the bytes are sent just before the next one", _AFTER_EVENTS),
-            *_CONTENT,
+        "garbage": _kind(
+            "Unknown fields, meaningless lines, invalid UTF-8 and events that aren't JSON are sent before events.",
+            **_some("event"),
         ),
-    ),
-    ("bom", "stream", "The stream starts with a byte order mark.", ()),
-    (
-        "line_endings",
-        "stream",
-        "Lines have other endings.",
-        (_given("style", "crlf", "cr, lf, crlf or mixed", choice("cr", "lf", "crlf", "mixed")),),
-    ),
-    (
-        "split_utf8",
-        "stream",
-        "Chunks end inside a multi-byte character; an event without one gets a comment first.",
-        (),
-    ),
-    (
-        "offer",
-        "payment",
-        "The offer of a 402 is changed, and a payment of the changed offer is accepted.",
-        (
-            _given("fields", None, "fields of every way to pay; null removes one", _fields),
-            _given("top", None, "fields of the offer itself; null removes one", _fields),
-            _given("header", None, 'raw header of the offer; "" for none', _line),
-            _given("body", None, "raw body of the 402", content),
+        "inject": _kind(
+            "Bytes of your own are sent between two events.",
+            after=(0, "events to send first; the bytes are sent just before the next one", _AFTER_EVENTS),
+            **_CONTENT,
         ),
-    ),
-    (
-        "overlook",
-        "payment",
-        "A payment is ignored: 402 with a new offer, as if none had been sent.",
-        (_CHARGED,),
-    ),
-    (
-        "verification",
-        "payment",
-        "A payment is refused, valid or not: 402 with a new offer and the reason.",
-        (
-            _given("reason", "unexpected_verify_error", "the reason", words),
-            _given(
-                "status", 402, "another status, 400 to 599; the reason is then the error's message", integer(400, 599)
-            ),
-            _given("charged", False, "the money is taken anyway, if the chain would take it", flag),
+        "bom": _kind("The stream starts with a byte order mark."),
+        "line_endings": _kind(
+            "Lines have other endings.",
+            style=("crlf", "cr, lf, crlf or mixed", choice("cr", "lf", "crlf", "mixed")),
         ),
-    ),
-    (
-        "hold",
-        "payment",
-        "A copy of the payment is kept, and its money is taken in the last second of its validity unless it was taken"
-        " before. The answer stays the same.",
-        (),
-    ),
-    (
-        "settlement",
-        "payment",
-        "The settlement fails, and the data is withheld: 402 with a receipt that says so.",
-        (
-            _given(
-                "reason",
+        "split_utf8": _kind("Chunks end inside a multi-byte character; an event without one gets a comment first."),
+    },
+    "payment": {
+        "offer": _kind(
+            "The offer of a 402 is changed, and a payment of the changed offer is accepted.",
+            fields=(None, "fields of every way to pay; null removes one", _fields),
+            top=(None, "fields of the offer itself; null removes one", _fields),
+            header=(None, 'raw header of the offer; "" for none', _line),
+            body=(None, "raw body of the 402", content),
+        ),
+        "overlook": _kind("A payment is ignored: 402 with a new offer, as if none had been sent.", charged=_CHARGED),
+        "verification": _kind(
+            "A payment is refused, valid or not: 402 with a new offer and the reason.",
+            reason=("unexpected_verify_error", "the reason", words),
+            status=(402, "another status, 400 to 599; the reason is then the error's message", integer(400, 599)),
+            charged=(False, "the money is taken anyway, if the chain would take it", flag),
+        ),
+        "hold": _kind(
+            "A copy of the payment is kept, and its money is taken in the last second of its validity unless it was"
+            " taken before. The answer stays the same."
+        ),
+        "settlement": _kind(
+            "The settlement fails, and the data is withheld: 402 with a receipt that says so.",
+            reason=(
                 "transaction_failed",
                 "the reason; after settlement_pending, the same payment succeeds when it is sent again",
                 words,
             ),
-            _CHARGED,
+            charged=_CHARGED,
         ),
-    ),
-    (
-        "receipt",
-        "payment",
-        "The receipt of a settled payment is changed.",
-        (
-            _given("fields", None, "fields of the receipt; null removes one", _fields),
-            _given("raw", None, "raw value of the header", header_value),
-            _given("missing", False, "send no receipt", flag),
+        "receipt": _kind(
+            "The receipt of a settled payment is changed.",
+            fields=(None, "fields of the receipt; null removes one", _fields),
+            raw=(None, "raw value of the header", header_value),
+            missing=(False, "send no receipt", flag),
         ),
-    ),
-    (
-        "chain_id",
-        "node",
-        "The node is one of another chain.",
-        (_given("chain_id", 1, "the chain's id", integer(1, 2**53)),),
-    ),
-    (
-        "node_lag",
-        "node",
-        "The node is behind: it lacks the newest blocks.",
-        (_given("seconds", 3_600.0, "of the mock's clock, by which it is behind", number(0, _MONTH)),),
-    ),
-    (
-        "node_lie",
-        "node",
-        "The node says the same of every nonce.",
-        (_given("used", False, "what it says: used, or not", flag),),
-    ),
-    (
-        "rpc_error",
-        "node",
-        "The node answers with an error of JSON-RPC.",
-        (
-            _given("call", "*", "the method that fails, such as eth_call; * for all", words),
-            _given("code", -32_601, "the error's code", integer(-99_999, 99_999)),
-            _given("message", "the method does not exist/is not available", "the error's message", words),
+    },
+    "node": {
+        "chain_id": _kind("The node is one of another chain.", chain_id=(1, "the chain's id", integer(1, 2**53))),
+        "node_lag": _kind(
+            "The node is behind: it lacks the newest blocks.",
+            seconds=(3_600.0, "of the mock's clock, by which it is behind", number(0, _MONTH)),
         ),
-    ),
-)
+        "node_lie": _kind("The node says the same of every nonce.", used=(False, "what it says: used, or not", flag)),
+        "rpc_error": _kind(
+            "The node answers with an error of JSON-RPC.",
+            call=("*", "the method that fails, such as eth_call; * for all", words),
+            code=(-32_601, "the error's code", integer(-99_999, 99_999)),
+            message=("the method does not exist/is not available", "the error's message", words),
+        ),
+    },
+}
 
-KINDS = {name: FaultKind(name, on, text, tuple(spec for spec, _ in specs)) for name, on, text, specs in _TABLE}
-_CHECKS = {name: {spec.name: check for spec, check in specs} for name, _, _, specs in _TABLE}
+KINDS = {
+    name: FaultKind(name, on, text, tuple(FaultParameter(each, *spec[:2]) for each, spec in specs.items()))
+    for on, kinds in _TABLE.items()
+    for name, (text, specs) in kinds.items()
+}
+_CHECKS = {
+    name: {each: check for each, (_, _, check) in specs.items()}
+    for kinds in _TABLE.values()
+    for name, (_, specs) in kinds.items()
+}
 
 
 def fault_kinds() -> list[FaultKind]:
@@ -510,48 +369,44 @@ def parameters(kind: object, given: Mapping[str, object]) -> dict[str, object]:
             raise MockServerError(f"fault {known.name} has no parameter {quoted(name)}; {there}; {conditions}")
         if value is None:
             continue
-        try:
-            found[name] = check(value)
-        except ValueError as error:
-            raise MockServerError(f"fault {known.name}: {name}: {error}") from None
+        found[name] = checked(f"fault {known.name}: {name}", check, value)
     if "base64" in checks and (found["text"] is None) == (found["base64"] is None):
         raise MockServerError(f"fault {known.name}: text, base64: it needs one of them, and not both")
     return {name: value for name, value in found.items() if value is not None}
 
 
-def conditions(given: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, object]]:
+def conditions(given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
     """The given conditions, checked, and the remaining arguments. MockServerError for an invalid one."""
-    found: dict[str, Any] = {name: given.get(name) for name in CONDITIONS}
-    route, method, tenant = found["route"], found["method"], found["tenant"]
-    if route is not None and not (is_text(route, 2_000) and route[:1] in ("/", "*")):
-        raise MockServerError("route: must be a path that begins with /, or a pattern that begins with *")
-    if method is not None:
-        if not isinstance(method, str) or not _METHOD.fullmatch(method):
-            raise MockServerError(f"method: must be a method such as GET, not {quoted(method)}")
-        found["method"] = method.upper()
-    if tenant is not None and not (is_text(tenant, 64) and tenant):
-        raise MockServerError("tenant: must be a tenant's name, at most 64 characters")
-    if found["key"] is not None and not (is_text(found["key"], 64) and found["key"]):
-        raise MockServerError("key: must be the id of a key, at most 64 characters")
-    if found["key"] is not None and not found["key"].startswith("key_"):
-        raise MockServerError("key: that is not the id of a key, which begins with key_")
-    checks: dict[str, Check] = {name: integer(1, 10**9) for name in ("nth", "every", "count")}
-    checks |= {
-        "paid": choice("only", "never"),
-        "probability": number(0, 1),
-        "since": number(0, int(END)),
-        "until": number(0, int(END)),
-        "query": _query,
+    found = {
+        name: checked(name, check, given[name]) for name, check in CONDITIONS.items() if given.get(name) is not None
     }
-    for name, check in checks.items():
-        if found[name] is not None:
-            try:
-                found[name] = check(found[name])
-            except ValueError as error:
-                raise MockServerError(f"{name}: {error}") from None
-    if found["nth"] is not None and found["every"] is not None:
+    if "nth" in found and "every" in found:
         raise MockServerError("nth and every: a rule has one of them, not both")
     return found, {name: value for name, value in given.items() if name not in CONDITIONS}
+
+
+def _route(value: object) -> object:
+    if not is_text(value, 2_000) or str(value)[:1] not in ("/", "*"):
+        raise ValueError("must be a path that begins with /, or a pattern that begins with *")
+    return value
+
+
+def _method(value: object) -> object:
+    if not isinstance(value, str) or not _METHOD.fullmatch(value):
+        raise ValueError(f"must be a method such as GET, not {quoted(value)}")
+    return value.upper()
+
+
+def _tenant(value: object) -> object:
+    if not is_text(value, 64) or not value:
+        raise ValueError("must be a tenant's name, at most 64 characters")
+    return value
+
+
+def _key(value: object) -> object:
+    if not is_text(value, 64) or not str(value).startswith("key_"):
+        raise ValueError("must be the id of a key, which begins with key_, at most 64 characters")
+    return value
 
 
 def _query(value: object) -> object:
@@ -565,3 +420,20 @@ def _query(value: object) -> object:
             raise ValueError(f"{quoted(name)}: must be text, at most 200 characters of a name and 2,000 of a value")
         found[name] = each
     return found
+
+
+CONDITIONS: dict[str, Check] = {
+    "route": _route,
+    "method": _method,
+    "tenant": _tenant,
+    "key": _key,
+    "query": _query,
+    "paid": choice("only", "never"),
+    "since": number(0, int(END)),
+    "until": number(0, int(END)),
+    "nth": integer(1, 10**9),
+    "every": integer(1, 10**9),
+    "probability": number(0, 1),
+    "count": integer(1, 10**9),
+}
+"""Arguments of rules of every kind: the requests that a rule applies to, and how often."""

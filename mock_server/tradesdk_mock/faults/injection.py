@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pydantic_core import to_json
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 _Apply = Callable[[MatchedRule, Reply, "World"], bool]
 """Apply a rule to a reply. False when the reply has nothing to apply it to."""
-
-_ENDINGS = {"clean": None, "close": Disconnect.CLOSE, "reset": Disconnect.RESET}
 
 
 def apply(faults: Faults, matched: MatchedFaults, reply: Reply) -> tuple[str, ...]:
@@ -76,10 +73,6 @@ def _latency(match: MatchedRule, reply: Reply, world: World) -> bool:
     return True
 
 
-def _truncate(match: MatchedRule, reply: Reply, world: World) -> bool:
-    return _cut(match, reply, Disconnect.CLOSE)
-
-
 def _bad_chunk(match: MatchedRule, reply: Reply, world: World) -> bool:
     if not _cut(match, reply, Disconnect.CHUNK, missing=0):
         return False
@@ -101,7 +94,7 @@ def _cut(match: MatchedRule, reply: Reply, ending: Disconnect, *, missing: int =
 def _body(match: MatchedRule, reply: Reply, world: World) -> bool:
     if _length(reply) == 0:
         return False
-    _replace_body(reply, _content(match.rule.parameters))
+    _replace_body(reply, body_transforms.content(match.rule.parameters))
     assert isinstance(reply.body, bytes)  # noqa: S101 - put there
     _set_header(reply, b"content-length", b"%d" % len(reply.body))
     if match.get("content_type") is not None:
@@ -151,36 +144,9 @@ def _on_stream(stage: Callable[[MatchedRule, Steps, World], Steps]) -> _Apply:
     return apply_to_stream
 
 
-def _chosen(match: MatchedRule, world: World) -> Callable[[int], bool]:
-    after: int = match.get("after")
-    each: int = match.get("each")
-    share: float = match.get("share")
-    seed = world.seed
-
-    def chosen(event: int) -> bool:
-        if event <= after or (event - after) % each:
-            return False
-        return share >= 1 or chance(seed, match.rule, "event", match.ordinal, event) < share
-
-    return chosen
-
-
-def _random(match: MatchedRule, world: World) -> Callable[[int], float]:
-    seed = world.seed
-    return lambda turn: chance(seed, match.rule, "turn", match.ordinal, turn)
-
-
-def _content(parameters: Mapping[str, object]) -> bytes:
-    """The bytes of the parameter `text` or `base64`."""
-    text = parameters.get("text")
-    return base64.b64decode(str(parameters["base64"])) if text is None else str(text).encode()
-
-
 def _length(reply: Reply) -> int | None:
     """How many bytes the body has; None when that isn't known before its end."""
-    if isinstance(reply.body, bytes):
-        return len(reply.body)
-    return next((int(value) for name, value in reply.headers if name == b"content-length"), None)
+    return len(reply.body) if isinstance(reply.body, bytes) else reply.length()
 
 
 def _transform(reply: Reply, stage: Callable[[Steps], Steps]) -> None:
@@ -212,36 +178,18 @@ _APPLY: dict[str, _Apply] = {
     "malformed_json": _malformed_json,
     "huge_body": _huge_body,
     "content_type": _content_type,
-    "skip": _on_stream(lambda match, steps, world: body_transforms.skip(steps, _chosen(match, world))),
-    "reorder": _on_stream(
-        lambda match, steps, world: body_transforms.reorder(
-            steps, match.get("window"), match.get("seconds"), world.clock.now, _random(match, world)
-        )
-    ),
-    "duplicate": _on_stream(lambda match, steps, world: body_transforms.duplicate(steps, _chosen(match, world))),
-    "silence": _on_stream(
-        lambda match, steps, world: body_transforms.silence(
-            steps, match.get("after"), match.get("seconds"), match.get("comments"), world.clock.now
-        )
-    ),
-    "half_event": _on_stream(
-        lambda match, steps, world: body_transforms.half_event(
-            steps, match.get("after"), match.get("at") == "character", Disconnect(match.get("how"))
-        )
-    ),
-    "drop": _on_stream(
-        lambda match, steps, world: body_transforms.drop(steps, match.get("after"), _ENDINGS[match.get("how")])
-    ),
-    "inject": _on_stream(
-        lambda match, steps, world: body_transforms.inject(steps, match.get("after"), _content(match.rule.parameters))
-    ),
-    "garbage": _on_stream(lambda match, steps, world: body_transforms.garbage(steps, _chosen(match, world))),
-    "split_utf8": _on_stream(lambda match, steps, world: body_transforms.split_utf8(steps)),
-    "line_endings": _on_stream(
-        lambda match, steps, world: body_transforms.line_endings(steps, match.get("style"), _random(match, world))
-    ),
-    "bom": _on_stream(lambda match, steps, world: body_transforms.bom(steps)),
-    "truncate": _truncate,
+    "skip": _on_stream(body_transforms.skip),
+    "reorder": _on_stream(body_transforms.reorder),
+    "duplicate": _on_stream(body_transforms.duplicate),
+    "silence": _on_stream(body_transforms.silence),
+    "half_event": _on_stream(body_transforms.half_event),
+    "drop": _on_stream(body_transforms.drop),
+    "inject": _on_stream(body_transforms.inject),
+    "garbage": _on_stream(body_transforms.garbage),
+    "split_utf8": _on_stream(body_transforms.split_utf8),
+    "line_endings": _on_stream(body_transforms.line_endings),
+    "bom": _on_stream(body_transforms.bom),
+    "truncate": lambda match, reply, _: _cut(match, reply, Disconnect.CLOSE),
     "bad_chunk": _bad_chunk,
     "drip": _drip,
     "reset": _reset,

@@ -40,9 +40,13 @@ def answer(match: MatchedRule, world: World, caller: tenants.Principal | None) -
         wait = 1
     if wait not in (None, ""):
         headers.append((b"retry-after", str(wait).encode("ascii")))
-    counted = not match.market and not (match.route and match.route.stream)
+    counted = not match.market and match.target != "stream"
     if counted and (status not in (401, 404) or world.gaps.rate_headers == "always"):
-        verdict = _rate_limit(world, caller)
+        verdict = rate_limit.anonymous(world.gaps, world.now())
+        if caller is not None:
+            # Without counting the request.
+            per_minute = rate_limit.per_minute(caller.plan, world.gaps)
+            verdict = world.limiter.current(caller.key_id, per_minute, world.now())
         if isinstance(wait, int | float):
             # The service never names two times: clients wait for the later one.
             verdict.reset = min(verdict.reset, math.ceil(world.now() + wait))
@@ -71,10 +75,3 @@ def _phrase(status: int) -> str:
     except ValueError:
         return f"status_{status}"
     return "".join(letter if letter.isalpha() else "_" for letter in words)
-
-
-def _rate_limit(world: World, caller: tenants.Principal | None) -> rate_limit.Verdict:
-    """The caller's rate limit, without counting the request."""
-    if caller is None:
-        return rate_limit.anonymous(world.gaps, world.now())
-    return world.limiter.current(caller.key_id, rate_limit.per_minute(caller.plan, world.gaps), world.now())

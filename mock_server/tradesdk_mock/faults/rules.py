@@ -23,13 +23,10 @@ from ..state import tenants
 if TYPE_CHECKING:
     from ..core.messages import Request
     from ..state.world import World
+    from .catalog import FaultTarget
 
 MAX_RULES = 1_000
-_COLUMNS = (
-    "id", "kind", "route", "method", "tenant", "nth", "every", "probability", "count", "parameters", "seen", "fired"
-)  # fmt: skip
-# Conditions that the table has no columns for: stored among the parameters.
-_STORED_AS_PARAMETERS = ("key", "query", "paid", "since", "until")
+_COLUMNS = ("id", "kind", "conditions", "parameters", "seen", "fired")
 # Kinds that change the same part of an answer: only the oldest of their rules applies.
 _PARTS = {"malformed_json": "content", "huge_body": "content", "truncate": "end", "bad_chunk": "end", "reset": "end"}
 _PARTS |= {"half_event": "end of the stream", "drop": "end of the stream"}
@@ -85,37 +82,18 @@ class FaultRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """A route of the service: its pattern, and what fault rules have to know about it.
-
-    Attributes:
-        market: it serves market data.
-        stream: it opens the live stream.
-        paid: it costs money.
-        node: it is the node of the chain.
-    """
-
-    pattern: str
-    methods: frozenset[str]
-    market: bool = False
-    stream: bool = False
-    paid: bool = False
-    node: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class MatchedRule:
     """A rule that applies to a request.
 
     Attributes:
         ordinal: the request's number among those that match the rule, from 1.
-        route: the request's; None where the service has none.
+        target: what faults can change of the request's answer, beside the response itself.
         market: the request is for market data.
     """
 
     rule: FaultRule
     ordinal: int
-    route: Route | None
+    target: FaultTarget
     market: bool
 
     @property
@@ -205,15 +183,15 @@ class Faults:
         """
         from . import catalog
 
-        found, others = catalog.conditions(given)
+        conditions, others = catalog.conditions(given)
         parameters = catalog.parameters(kind, others)
-        parameters |= {name: value for name in _STORED_AS_PARAMETERS if (value := found.pop(name)) is not None}
         world = self.world
         with world.transaction():
             if world.store.value("SELECT count(*) FROM faults") >= MAX_RULES:
                 raise MockServerError(f"there are {MAX_RULES:,} rules already: remove some, or clear them")
             fault_id = ident("flt", world.seed, world.store.next("", "fault"))
-            world.store.add("faults", id=fault_id, kind=kind, parameters=json.dumps(parameters), **found)
+            texts = {"conditions": json.dumps(conditions), "parameters": json.dumps(parameters)}
+            world.store.add("faults", id=fault_id, kind=kind, **texts)
             self._known_for = None
             (rule,) = self._load(" WHERE id = ?", fault_id)
             return rule
@@ -235,15 +213,18 @@ class Faults:
             self.world.store.run("DELETE FROM faults")
             self._known_for = None
 
-    def match(self, request: Request, route: Route | None) -> MatchedFaults | None:
+    def match(
+        self, request: Request, pattern: str | None, target: FaultTarget, *, market: bool
+    ) -> MatchedFaults | None:
         """The rules that apply to a request, counted; None without any. Never raises, but for a crash.
 
         Args:
-            route: the request's, None where the service has none.
+            pattern: of its path, None where the service has none.
+            target, market: as `MatchedRule` has them.
         """
         try:
             with self.world.transaction():
-                rules = self._match(request, route)
+                rules = self._match(request, pattern, target, market)
         except ApiError as error:
             return MatchedFaults([], error)
         return MatchedFaults(rules) if rules else None
@@ -259,21 +240,19 @@ class Faults:
         rows = self.world.store.records(_COLUMNS, f"faults{where} ORDER BY seq", args)
         if not rows:
             return []
-        from .catalog import KINDS  # loaded here, as in `add`: most worlds have no rules
+        from .catalog import CONDITIONS, KINDS  # loaded here, as in `add`: most worlds have no rules
 
         found = []
         for row in rows:
-            parameters = json.loads(row["parameters"])
-            conditions = {name: parameters.pop(name, None) for name in _STORED_AS_PARAMETERS}
-            found.append(FaultRule(on=KINDS[row["kind"]].on, **{**row, **conditions, "parameters": parameters}))
+            conditions = dict.fromkeys(CONDITIONS) | json.loads(row.pop("conditions"))
+            parameters = json.loads(row.pop("parameters"))
+            found.append(FaultRule(on=KINDS[row["kind"]].on, **row, **conditions, parameters=parameters))
         return found
 
-    def _match(self, request: Request, route: Route | None) -> list[MatchedRule]:
+    def _match(self, request: Request, pattern: str | None, target: FaultTarget, market: bool) -> list[MatchedRule]:
         from ..payments.header import has_payment
 
         world = self.world
-        market = request.market or (route is not None and route.market)
-        pattern = None if route is None else route.pattern
         every, seen, due = self._load(), [], []
         needs_key = any(rule.tenant or rule.key for rule in every)
         tenant, key = tenants.identify(world, request.headers) if needs_key else (None, None)
@@ -283,12 +262,12 @@ class Faults:
                 _meets_conditions(rule, request, pays, now)
                 and (rule.tenant is None or rule.tenant == tenant)
                 and (rule.key is None or rule.key == key)
-                and _is_possible(rule, request, route, pays)
+                and rule.on in ("response", target)
                 and matches_route(rule.route, request.path, pattern)
             ):
                 seen.append(rule.id)
                 if _is_due(world.seed, rule, rule.seen + 1):
-                    due.append(MatchedRule(rule, rule.seen + 1, route, market))
+                    due.append(MatchedRule(rule, rule.seen + 1, target, market))
         matched = _compatible(due)
         store = world.store
         store.run_many("UPDATE faults SET seen = seen + 1 WHERE id = ?", [(each,) for each in seen])
@@ -301,28 +280,15 @@ def _meets_conditions(rule: FaultRule, request: Request, pays: bool, now: float)
     return (
         (rule.method is None or rule.method == request.method)
         and (rule.paid is None or (rule.paid == "only") == pays)
+        # Faults of payments need a payment, but for the offer: it asks for one.
+        and (rule.on != "payment" or rule.kind == "offer" or pays)
         and (rule.since is None or rule.since <= now)
         and (rule.until is None or now < rule.until)
-        and (rule.query is None or rule.query.items() <= _pairs(request.query))
+        and (
+            rule.query is None
+            or rule.query.items() <= set(parse_qsl(request.query.decode("latin-1"), keep_blank_values=True))
+        )
     )
-
-
-def _pairs(query: bytes) -> set[tuple[str, str]]:
-    return set(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
-
-
-def _is_possible(rule: FaultRule, request: Request, route: Route | None, pays: bool) -> bool:
-    """Whether the fault can happen there: on a stream, on something that is paid for, or on the node."""
-    if rule.on == "response":
-        return True
-    if route is None or request.method not in route.methods:
-        return False
-    if rule.on == "stream":
-        return route.stream
-    if rule.on == "node":
-        return route.node
-    # Faults of payments need a payment, but for the offer: it asks for one.
-    return route.paid and (rule.kind == "offer" or pays)
 
 
 @lru_cache(maxsize=2_048)

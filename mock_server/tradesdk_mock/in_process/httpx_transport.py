@@ -17,6 +17,7 @@ from .reply_stream import ReplyStream
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..api.context import Context
     from ..api.pipeline import Pipeline
 
 _CLIENT = "127.0.0.1"
@@ -52,14 +53,13 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
                 content += piece
                 if len(content) > limit:
                     break
-        context = self._pipeline.open(self._received(request, content, limit))
+        context = self._received(request, content, limit)
         load = self._pipeline.loads(context)
         if load is not None:
             with contextlib.suppress(ImportError):  # it fails again where it is needed, and is answered there
                 load()
-        reply = self._pipeline.handle(context)
-        stream = ReplyStream(reply, request, self._pipeline.world.clock)
-        if reply.before:
+        stream = self._answered(request, context)
+        if stream.begins_late:
             next(stream)
         return stream.response()
 
@@ -76,16 +76,15 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
                     if isinstance(pieces, AsyncGenerator):  # not left to the garbage collector
                         await pieces.aclose()
                     break
-        context = self._pipeline.open(self._received(request, content, limit))
+        context = self._received(request, content, limit)
         load = self._pipeline.loads(context)
         if load is not None:
             from anyio import to_thread
 
             with contextlib.suppress(ImportError):
                 await to_thread.run_sync(load)
-        reply = self._pipeline.handle(context)
-        stream = ReplyStream(reply, request, self._pipeline.world.clock)
-        if reply.before:
+        stream = self._answered(request, context)
+        if stream.begins_late:
             await anext(stream)
         return stream.response()
 
@@ -118,13 +117,16 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         announced = request.headers.get("content-length", "0")
         return 0 if announced.isascii() and announced.isdigit() and int(announced) > limit else limit
 
-    def _received(self, request: httpx.Request, content: bytearray, limit: int) -> Request:
-        """The request as it would arrive."""
+    def _answered(self, request: httpx.Request, context: Context) -> ReplyStream:
+        return ReplyStream(self._pipeline.handle(context), request, self._pipeline.world.clock)
+
+    def _received(self, request: httpx.Request, content: bytearray, limit: int) -> Context:
+        """The request as it would arrive, routed."""
         path, _, query = _target(request).partition(b"?")
         kept: bytes | None = b""
         if request.method in _WITH_BODY:
             kept = bytes(content) if limit and len(content) <= limit else None
-        return Request(
+        received = Request(
             request.method,
             unquote(path.decode("ascii")),
             query,
@@ -133,6 +135,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             _CLIENT,
             self._pipeline.world.gaps.b_port == "another" and request.url.port == self._market_port(),
         )
+        return self._pipeline.open(received)
 
 
 def _target(request: httpx.Request) -> bytes:

@@ -33,10 +33,12 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
         self._wait: Wait | None = None
         self._closed = False
         self._bodiless = reply.status in (204, 304)
-        self._length = None if self._bodiless else _length_of(reply)
+        self._length = None if self._bodiless else reply.length()
         self._received = 0
+        self.begins_late = bool(reply.before)
+        """Whether something happens before the status line."""
         # A body that is there at once is never waited for.
-        self._waits = bool(reply.before) or not isinstance(reply.body, bytes)
+        self._waits = self.begins_late or not isinstance(reply.body, bytes)
         self._read_timeout: Timeout | None = None
         self._pieces = self._read()
 
@@ -110,7 +112,7 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
         return found
 
     def _read(self) -> Generator[bytes | Wait, None, None]:
-        if self._reply.before:
+        if self.begins_late:
             self._restart_timeout()
             for before in self._reply.before:
                 if isinstance(before, Disconnect):
@@ -210,7 +212,3 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
 
     def _protocol_error(self, message: str) -> httpx.TransportError:
         return httpx.RemoteProtocolError(message, request=self._request)
-
-
-def _length_of(reply: Reply) -> int | None:
-    return next((int(value) for name, value in reply.headers if name.lower() == b"content-length"), None)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ..core.clock import check_time
+from ..core.checks import Check, checked, choice, integer, number, quoted
+from ..core.clock import END
+from ..core.errors import MockServerError
 from ..core.seeding import EVM_ADDRESS, SeededRandom, address, checksum_address, ident
 from .indicators import CHAINS, averages_at
 from .price_model import Prices, significant
@@ -46,6 +48,40 @@ class MockSignal:
     published_at: float
 
 
+def _chain(value: object) -> object:
+    if type(value) is not int or value not in CHAINS:
+        raise ValueError("must be 8453 or 56")
+    return value
+
+
+def _token(value: object) -> object:
+    if not isinstance(value, str):
+        raise ValueError("must be a symbol or an address")
+    if value[:2].lower() == "0x":
+        if not EVM_ADDRESS.fullmatch(value):
+            raise ValueError(f"{quoted(value)} is not an EVM address: 0x and 40 hex digits")
+    elif not 1 <= len(value) <= 32 or not value.isprintable() or value != value.strip():
+        raise ValueError(f"{quoted(value)} is not a symbol: 1 to 32 printable characters, no space at an end")
+    return value
+
+
+def _price(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= sys.float_info.max:
+        raise ValueError("must be a finite number above 0")
+    return value
+
+
+_CHECKS: dict[str, Check] = {
+    "chain_id": _chain,
+    "token": _token,
+    "direction": choice(*DIRECTIONS),
+    "confidence": number(0, 1),
+    "price_usd": _price,
+    "timestamp": integer(0, _LAST_TIMESTAMP),
+    "at": number(0, int(END) - 1),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class EmitRequest:
     """The requested fields of a signal; None for any value.
@@ -56,7 +92,7 @@ class EmitRequest:
         at: when it is published, on the service's clock; by default now.
 
     Raises:
-        ValueError: a field is out of range; the message begins with its name.
+        MockServerError: an invalid field; the message begins with its name.
     """
 
     chain_id: int = 8453
@@ -68,34 +104,18 @@ class EmitRequest:
     at: float | None = None
 
     def __post_init__(self) -> None:
-        if type(self.chain_id) is not int or self.chain_id not in CHAINS:
-            raise ValueError(f"chain_id: must be 8453 or 56, not {_quoted(self.chain_id)}")
-        if self.token is not None:
-            _check_token(self.token)
         if isinstance(self.direction, str):
             object.__setattr__(self, "direction", self.direction.upper())
-        if self.direction is not None and self.direction not in DIRECTIONS:
-            raise ValueError(f"direction: must be BUY or SELL, not {_quoted(self.direction)}")
-        if self.confidence is not None and not (_is_number(self.confidence) and 0 <= self.confidence <= 1):
-            raise ValueError(f"confidence: must be a number from 0.0 to 1.0, not {_quoted(self.confidence)}")
-        if self.price_usd is not None and not (_is_number(self.price_usd) and self.price_usd > 0):
-            raise ValueError(f"price_usd: must be a finite number above 0, not {_quoted(self.price_usd)}")
-        if self.timestamp is not None and not (type(self.timestamp) is int and 0 <= self.timestamp <= _LAST_TIMESTAMP):
-            raise ValueError(f"timestamp: must be an integer from 0 to 2^53 - 1, not {_quoted(self.timestamp)}")
-        if self.at is not None:
-            if not _is_number(self.at):
-                raise ValueError(f"at: must be a time in Unix seconds, not {_quoted(self.at)}")
-            try:
-                check_time(self.at)
-            except ValueError as error:
-                raise ValueError(f"at: {error}") from None
+        for name, check in _CHECKS.items():
+            if getattr(self, name) is not None or name == "chain_id":
+                checked(name, check, getattr(self, name))
 
-    def when(self, now: float, requested_at: float) -> float:
-        """When it is published; ValueError when that was in the past at the time `requested_at`."""
-        if self.at is None or requested_at - _GRACE <= self.at <= now:
+    def when(self, now: float) -> float:
+        """When it is published; MockServerError when that is in the past."""
+        if self.at is None or now - _GRACE <= self.at <= now:
             return now
         if self.at < now:
-            raise ValueError(f"at: {self.at:.3f} is in the past, the service's clock shows {now:.3f}")
+            raise MockServerError(f"at: {self.at:.3f} is in the past, the service's clock shows {now:.3f}")
         return float(self.at)
 
 
@@ -152,31 +172,3 @@ def _named(seed: int, chain_id: int, name: str) -> tuple[str, str, Token | None]
 
 def _made_up_price(seed: int, where: str) -> float:
     return significant(10 ** SeededRandom(seed, "made-up price", where, draws=1).between(-4, 1))
-
-
-def _check_token(token: object) -> None:
-    if not isinstance(token, str):
-        raise ValueError(f"token: must be a symbol or an address, not {_quoted(token)}")
-    if token[:2].lower() == "0x":
-        if not EVM_ADDRESS.fullmatch(token):
-            raise ValueError(f"token: {_quoted(token)} is not an EVM address: 0x and 40 hex digits")
-    elif not 1 <= len(token) <= 32 or not token.isprintable() or token != token.strip():
-        raise ValueError(f"token: {_quoted(token)} is not a symbol: 1 to 32 printable characters, no space at an end")
-
-
-def _is_number(value: object) -> bool:
-    """Whether it is a finite number that fits a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
-
-
-def _quoted(value: object) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # an integer with too many digits for repr
-        return "that"
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..core.errors import mock_errors
 from ..core.request_log import listed
 from ..core.router import path_pattern
+from ..core.units import Address, MicroUsd, Seconds
 from . import requirements, settlements
 from .settlements import Settlement, Submission
 
@@ -37,7 +38,7 @@ class MockPayments:
         return requirements.pay_to(self._world.seed)
 
     def settlements(
-        self, payer: str | None = None, path: str | None = None, *, after: int = 0, limit: int | None = None
+        self, payer: Address | None = None, path: str | None = None, *, after: int = 0, limit: int | None = None
     ) -> list[Settlement]:
         """List the payments that were taken, oldest first. Amounts are millionths of a US dollar.
 
@@ -56,7 +57,9 @@ class MockPayments:
             found = settlements.settlements(world, payer)
         return _page([each for each in found if path is None or path_pattern(path).fullmatch(each.path)], after, limit)
 
-    def submissions(self, payer: str | None = None, *, after: int = 0, limit: int | None = None) -> list[Submission]:
+    def submissions(
+        self, payer: Address | None = None, *, after: int = 0, limit: int | None = None
+    ) -> list[Submission]:
         """List the latest 100,000 payment headers that arrived, taken or not, oldest first.
 
         Args:
@@ -70,15 +73,15 @@ class MockPayments:
         with self._reading() as world:
             return _page(settlements.submissions(world, payer), after, limit)
 
-    def signatures(self, payer: str | None = None) -> int:
+    def signatures(self, payer: Address | None = None) -> int:
         """How many different authorizations have arrived; resending one needs no new signature."""
         return len({(each.payer, each.nonce) for each in self.submissions(payer) if each.nonce is not None})
 
-    def spent(self, payer: str | None = None, path: str | None = None) -> int:
+    def spent(self, payer: Address | None = None, path: str | None = None) -> int:
         """The total of all settlements."""
         return sum(each.amount for each in self.settlements(payer, path))
 
-    def balance(self, payer: str) -> int:
+    def balance(self, payer: Address) -> int:
         """Show a payer's balance; a new payer has that of the gap option `payer_balance`.
 
         Args:
@@ -92,20 +95,20 @@ class MockPayments:
         with self._reading() as world:
             return settlements.balances(world)
 
-    def set_balance(self, payer: str, amount: int) -> None:
+    def set_balance(self, payer: Address, balance: MicroUsd) -> None:
         """Set a payer's balance of play money.
 
         Args:
             payer: the payer's address.
-            amount: millionths of a US dollar.
+            balance: millionths of a US dollar.
 
         Raises:
-            MockServerError: an invalid address or amount.
+            MockServerError: an invalid address or balance.
         """
         with self._reading() as world:
-            settlements.set_balance(world, payer, amount)
+            settlements.set_balance(world, payer, balance)
 
-    def charged_twice(self, payer: str | None = None, *, within: float = PURCHASE) -> list[list[Settlement]]:
+    def charged_twice(self, payer: Address | None = None, *, within: Seconds = PURCHASE) -> list[list[Settlement]]:
         """List purchases that were charged more than once, each with its settlements.
 
         A nonce is taken once, so this takes another nonce: for the same request (method, path and body) of the same

@@ -6,9 +6,9 @@ import re
 
 from ..core.errors import bad_signature
 from ..core.seeding import checksum_address
-from .signatures import HALF_ORDER, signer, text
+from .signatures import signer, text
 
-_SIGNATURE = re.compile(r"0x[0-9a-fA-F]{64}(?P<s>[0-9a-fA-F]{64})(?P<v>[0-9a-fA-F]{2})", re.ASCII)
+_SIGNATURE = re.compile(r"0x[0-9a-fA-F]{130}", re.ASCII)
 
 
 def wallet_message(address: str, chain_id: int, template: str = "default") -> str:
@@ -27,16 +27,12 @@ def wallet_message(address: str, chain_id: int, template: str = "default") -> st
 
 def verify(address: str, message: str, signature: str) -> None:
     """400 invalid_signature unless `signature` is `address`'s over `message`."""
-    parts = _SIGNATURE.fullmatch(signature)
-    if not parts:
+    if not _SIGNATURE.fullmatch(signature):
         raise bad_signature("signature: not 0x and 130 hex digits")
-    v = int(parts["v"], 16)
-    if v not in (0, 1, 27, 28):
-        raise bad_signature("signature: its last byte is not 0, 1, 27 or 28")
-    if int(parts["s"], 16) > HALF_ORDER:
-        raise bad_signature("signature: s is in the upper half of its range")
-    found = signer(text(message), bytes.fromhex(signature[2:-2]) + bytes([v if v > 1 else v + 27]))
+    content = bytes.fromhex(signature[2:])
+    # Wallets end it with 0 or 1, too.
+    found = signer(text(message), content[:64] + bytes([content[64] + 27 if content[64] < 2 else content[64]]))
     if found is None:
-        raise bad_signature("signature: not a signature")
+        raise bad_signature("signature: not r, s in the lower half of its range, and 0, 1, 27 or 28")
     if found != address.lower():
         raise bad_signature("signature: not made by this address over the verification message")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-VERSION = 6
+import re
+
+VERSION = 7
 
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -77,9 +79,8 @@ CREATE TABLE scheduled (
 );
 CREATE INDEX scheduled_next ON scheduled (published_at, seq);
 CREATE TABLE faults (
-    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, route TEXT, method TEXT, tenant TEXT,
-    nth INTEGER, every INTEGER, probability REAL, count INTEGER, parameters TEXT NOT NULL,
-    seen INTEGER NOT NULL DEFAULT 0, fired INTEGER NOT NULL DEFAULT 0
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, conditions TEXT NOT NULL,
+    parameters TEXT NOT NULL, seen INTEGER NOT NULL DEFAULT 0, fired INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE payers (address TEXT PRIMARY KEY, balance INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE settlements (
@@ -105,22 +106,4 @@ CREATE TABLE answers (
 ) WITHOUT ROWID;
 """
 
-NAMES = (
-    "meta",
-    "counters",
-    "tenants",
-    "keys",
-    "wallets",
-    "agents",
-    "trades",
-    "positions",
-    "books",
-    "signals",
-    "scheduled",
-    "faults",
-    "payers",
-    "settlements",
-    "held",
-    "presentations",
-    "answers",
-)
+NAMES = re.findall(r"CREATE TABLE (\w+)", TABLES)

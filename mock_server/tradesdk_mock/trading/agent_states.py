@@ -8,7 +8,7 @@ from ..core.errors import conflict, invalid, missing
 from . import background_tenant, engine, ledger, population, signal_feed
 from .exits import trailing_peak
 from .ledger import Trade
-from .positions import GUARDED, known
+from .positions import GUARDED, positions
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -19,81 +19,62 @@ STATUSES: tuple[AgentStatus, ...] = get_args(AgentStatus)
 
 def start(world: World, agent_id: str) -> None:
     """To `active`; 409 when it is active already."""
-    with world.transaction() as now:
-        if _status(world, agent_id) == "active":
-            raise conflict("The agent is running already.")
-        _set(world, agent_id, "active", now)
+    _set(world, agent_id, "active", "The agent is running already.")
 
 
 def stop(world: World, agent_id: str) -> None:
     """To `idle`; 409 when it is idle already."""
-    with world.transaction() as now:
-        if _status(world, agent_id) == "idle":
-            raise conflict("The agent is stopped already.")
-        _set(world, agent_id, "idle", now)
+    _set(world, agent_id, "idle", "The agent is stopped already.")
 
 
 def set_status(world: World, agent_id: str, status: str) -> None:
     """To any state."""
     if status not in STATUSES:
         raise invalid(f"status: must be one of {', '.join(STATUSES)}")
+    _set(world, agent_id, status)
+
+
+def _set(world: World, agent_id: str, status: str, already: str | None = None) -> None:
+    """Change the state. `already`: the refusal when it is this one, which is no change otherwise."""
     with world.transaction() as now:
-        _set(world, agent_id, status, now)
-
-
-def _status(world: World, agent_id: str) -> str:
-    status: str | None = world.store.value("SELECT status FROM agents WHERE id = ?", (agent_id,))
-    if status is None:
-        raise missing("agent", agent_id)
-    return status
-
-
-def _set(world: World, agent_id: str, status: str, now: float) -> None:
-    before = _status(world, agent_id)
-    if background_tenant.is_growing(world):
-        population.ensure_background_tenant(world)
-        now = world.now()
-    signal_feed.up_to_date(world, now)
-    if before in GUARDED and status not in GUARDED:
-        _stop_watching(world, agent_id, int(now))
-    elif before not in GUARDED and status in GUARDED:
-        # Prices while it was stopped don't count. After the clock was set back, a position may have been opened later
-        # than now: it is watched from then on.
-        world.store.run("UPDATE positions SET peak_at = max(opened_at, ?) WHERE agent_id = ?", (int(now), agent_id))
-    # The state isn't configuration, so `updated_at` doesn't change.
-    if before != status:
-        world.store.run("UPDATE agents SET status = ?, since = ? WHERE id = ?", (status, now, agent_id))
-    engine.changed(world, agent_id)
+        before: str | None = world.store.value("SELECT status FROM agents WHERE id = ?", (agent_id,))
+        if before is None:
+            raise missing("agent", agent_id)
+        if before == status and already is not None:
+            raise conflict(already)
+        if background_tenant.is_growing(world):
+            population.ensure_background_tenant(world)
+            now = world.now()
+        signal_feed.up_to_date(world, now)
+        if before in GUARDED and status not in GUARDED:
+            _stop_watching(world, agent_id, int(now))
+        elif before not in GUARDED and status in GUARDED:
+            # Prices while it was stopped don't count. After the clock was set back, a position may have been opened
+            # later than now: it is watched from then on.
+            world.store.run("UPDATE positions SET peak_at = max(opened_at, ?) WHERE agent_id = ?", (int(now), agent_id))
+        # The state isn't configuration, so `updated_at` doesn't change.
+        if before != status:
+            world.store.run("UPDATE agents SET status = ?, since = ? WHERE id = ?", (status, now, agent_id))
+        engine.changed(world, agent_id)
 
 
 def _stop_watching(world: World, agent_id: str, now: int) -> None:
     """Freeze the trailing stops of an agent's positions."""
-    rows = []
-    for position_id, chain_id, address, peak, peak_at in world.store.all(
-        "SELECT id, chain_id, token_address, peak, peak_at FROM positions WHERE agent_id = ?", (agent_id,)
-    ):
-        token = known(world.seed, chain_id, address)
-        if token is not None:
-            rows.append((trailing_peak(world.prices, token, peak, peak_at, now), max(now, peak_at), position_id))
-    world.store.run_many(
-        "UPDATE positions SET peak = ?, peak_at = ?, exits_at = NULL, exit_by = NULL WHERE id = ?", rows
-    )
+    touched = []
+    for position, token in positions(world.store, world.seed, "p.agent_id = ?", (agent_id,)):
+        position.peak = trailing_peak(world.prices, token, position.peak, position.peak_at, now)
+        position.peak_at, position.exits_at, position.exit_by = max(now, position.peak_at), None, None
+        touched.append(position)
+    ledger.write(world, touched=touched, native={})
 
 
-def close_all(world: World, tenant: str, agent_id: str, now: int) -> None:
+def close_all(world: World, agent_id: str, now: int) -> None:
     """Close the open trades of a deleted agent at the latest price."""
-    closed, gone = list[Trade](), list[str]()
-    for position_id, trade_id, wallet_id, chain_id, address, symbol, amount, entry, opened_at in world.store.all(
-        "SELECT id, trade_id, wallet_id, chain_id, token_address, token_symbol, amount, entry_price_usd, opened_at"
-        " FROM positions WHERE tenant = ? AND agent_id = ? ORDER BY seq",
-        (tenant, agent_id),
-    ):
-        token = known(world.seed, chain_id, address)
-        if token is None:
-            continue
-        second = max(now, opened_at)
-        trade = Trade(trade_id, tenant, agent_id, wallet_id, chain_id, address, symbol, amount, entry, opened_at)
-        engine.close_trade(world, trade, token, second, "deleted")
+    closed, native = list[Trade](), dict[str, float]()
+    for position, token in positions(world.store, world.seed, "p.agent_id = ?", (agent_id,)):
+        trade = position.trade
+        if trade.wallet_id not in native:
+            native[trade.wallet_id] = world.store.value("SELECT native FROM wallets WHERE id = ?", (trade.wallet_id,))
+        native[trade.wallet_id] += engine.close_trade(world, trade, token, max(now, trade.opened_at), "deleted")
         closed.append(trade)
-        gone.append(position_id)
-    ledger.write(world, ended=closed, gone=gone)
+    ledger.write(world, closed=closed, native=native)

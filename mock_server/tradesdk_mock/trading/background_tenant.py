@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from ..core.seeding import SeededRandom, ident
 from ..market.tokens import Token, lively, tokens
 from ..state import tenants
-from . import ledger
-from .history import BASE, DAY, RISK, HistoricalAgent, HistoryBuilder, add_wallets, open_since, ordinals
+from .history import BASE, DAY, HOUR, HistoricalAgent, HistoryBuilder, add_agent, add_wallets, open_since
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -28,7 +27,6 @@ _STATUSES = ("active",) * 7 + ("idle",) * 2 + ("paused",)
 _RISKS = ((2.0, 3.0, 2.0, 6.0), (3.0, 5.0, 4.0, 9.0), (2.5, 8.0, 6.0, 15.0), (4.0, 12.0, 9.0, 20.0))
 _CONFIDENCES = (0.95, 0.94, 0.92, 0.95, 0.93)
 _MOST = (3, 4, 5)
-_AT = itemgetter(0)
 
 
 def is_growing(world: World) -> bool:
@@ -43,17 +41,14 @@ def is_ready(world: World) -> bool:
 def progress(world: World) -> tuple[float, int] | None:
     """(time of creation, `seq` of the last signal that its agents traded on); None before the first one."""
     kept = world.store.get_meta(_GROWING)
-    if kept is None:
-        return None
-    at, seq = json.loads(kept)
-    return at, seq
+    return None if kept is None else tuple(json.loads(kept))
 
 
-def save_progress(world: World, at: float, seq: int) -> None:
-    world.store.set_meta(_GROWING, json.dumps((at, seq)))
-
-
-def finish(world: World, at: float) -> None:
+def save_progress(world: World, at: float, seq: int | None) -> None:
+    """Without a `seq`, they have traded on all of them."""
+    if seq is not None:
+        world.store.set_meta(_GROWING, json.dumps((at, seq)))
+        return
     world.store.run("DELETE FROM meta WHERE name = ?", (_GROWING,))
     world.store.set_meta(BACKGROUND_TENANT, str(int(at)))
 
@@ -66,11 +61,11 @@ def create(world: World) -> float:
         now = int(at)
         wallets = [(BASE, f"House {place + 1}") for place in range(_WALLETS)]
         native = add_wallets(world, BACKGROUND_TENANT, wallets, now)
-        agents, statuses = _add_agents(world, list(native), at)
+        agents = _add_agents(world, list(native), at)
         builder = HistoryBuilder(world, BACKGROUND_TENANT, agents, native)
         traded = tokens(world.seed, BASE)[:_TRADED]
-        _add_closed(world, builder, agents, traded, now)
-        _add_open(world, builder, agents, statuses, traded, now)
+        _add_closed(world.seed, builder, agents, traded, now)
+        _add_open(world.seed, builder, agents, traded, now)
         world.store.run(
             "UPDATE tenants SET populated = 1, plan = 'enterprise', next_plan = NULL, created_at = min(created_at, ?)"
             " WHERE name = ?",
@@ -79,101 +74,78 @@ def create(world: World) -> float:
         return at
 
 
-def _add_agents(world: World, wallets: list[str], now: float) -> tuple[list[HistoricalAgent], list[str]]:
-    """(agents, their states)"""
-    agents, statuses = [], []
+def _add_agents(world: World, wallets: list[str], now: float) -> list[HistoricalAgent]:
+    agents = []
     for place in range(_AGENTS):
-        agent_id = ident("agt", world.seed, BACKGROUND_TENANT, world.store.next(BACKGROUND_TENANT, "agent"))
-        created_at = int(now) - 45 * DAY + place * 3_600
-        risk = dict(zip(RISK, _RISKS[place % len(_RISKS)], strict=True))
-        agent = HistoricalAgent(agent_id, BASE, wallets[place % _WALLETS], risk, _MOST[place % len(_MOST)])
-        agents.append(agent)
-        statuses.append(_STATUSES[place % len(_STATUSES)])
-        world.store.add(
-            "agents",
-            id=agent_id,
-            tenant=BACKGROUND_TENANT,
-            name=f"house-{place + 1:02}",
-            status=statuses[-1],
-            chain_id=BASE,
-            wallet_id=agent.wallet_id,
-            risk=json.dumps(risk),
-            min_confidence=_CONFIDENCES[place % len(_CONFIDENCES)],
-            max_positions=agent.max_positions,
-            created_at=created_at,
-            updated_at=created_at + 7 * 3_600,
-            since=now,
+        created_at = int(now) - 45 * DAY + place * HOUR
+        agents.append(
+            add_agent(
+                world,
+                BACKGROUND_TENANT,
+                _RISKS[place % len(_RISKS)],
+                name=f"house-{place + 1:02}",
+                status=_STATUSES[place % len(_STATUSES)],
+                chain_id=BASE,
+                wallet_id=wallets[place % _WALLETS],
+                min_confidence=_CONFIDENCES[place % len(_CONFIDENCES)],
+                max_positions=_MOST[place % len(_MOST)],
+                created_at=created_at,
+                updated_at=created_at + 7 * HOUR,
+                since=now,
+            )
         )
-    return agents, statuses
+    return agents
 
 
-def _plan(world: World, traded: tuple[Token, ...], now: int) -> list[tuple[int, Token, float, float]]:
+def _plan(seed: int, traded: tuple[Token, ...], now: int) -> list[tuple[int, Token, float, float]]:
     """(second, token, random number for the agent, one for the duration) of each closed trade.
 
     Lively tokens have many trades, the others few, some too few for statistics. All are at full hours and within a few
     days for each token, so that fewer prices are computed.
     """
     plan = []
-    live = len(lively(world.seed, BASE))
+    live = len(lively(seed, BASE))
     for place, token in enumerate(traded[:-_ONLY_OPEN]):
-        rng = SeededRandom(world.seed, "house", token.address, draws=64)
+        rng = SeededRandom(seed, "house", token.address, draws=64)
         # Rare, so that more than 300 tokens have enough trades: a list of top performers holds 300.
         some = rng.below(2) + 1 if place % 40 == 39 else 3 + rng.below(4)
         count, days = (some + 8, 6) if place < live else (some, 2)
-        first = (now - 30 * DAY) // 3_600 + 1 + rng.below(24 * (28 - days))
-        plan += [((first + rng.below(24 * days)) * 3_600, token, rng.unit(), rng.unit()) for _ in range(count)]
+        first = (now - 30 * DAY) // HOUR + 1 + rng.below(24 * (28 - days))
+        plan += [((first + rng.below(24 * days)) * HOUR, token, rng.unit(), rng.unit()) for _ in range(count)]
     # Stable: trades of the same hour keep their order.
-    return sorted(plan, key=_AT)
+    return sorted(plan, key=itemgetter(0))
 
 
 def _add_closed(
-    world: World, builder: HistoryBuilder, agents: list[HistoricalAgent], traded: tuple[Token, ...], now: int
+    seed: int, builder: HistoryBuilder, agents: list[HistoricalAgent], traded: tuple[Token, ...], now: int
 ) -> None:
-    plan = _plan(world, traded, now)
+    plan = _plan(seed, traded, now)
     made, at = [], now - 31 * DAY
-    numbers = ordinals(world, BACKGROUND_TENANT, "trade", len(plan))
-    for ordinal, (when, token, who, how_long) in zip(numbers, plan, strict=True):
+    for ordinal, (when, token, who, how_long) in zip(builder.ordinals("trade", len(plan)), plan, strict=True):
         agent, at = builder.next_free(max(at, when), int(who * len(agents)), token.address)
-        hold = 3_600 + int(how_long**2 * 1.4 * DAY)
-        made.append(builder.closed(ident("trd", world.seed, BACKGROUND_TENANT, ordinal), agent, token, at, hold))
+        hold = HOUR + int(how_long**2 * 1.4 * DAY)
+        made.append(builder.closed(ident("trd", seed, BACKGROUND_TENANT, ordinal), agent, token, at, hold))
     builder.credit_all()
-    ledger.write(world, opened=made, closed=made, native=builder.native)
+    builder.add_closed(made)
 
 
 def _add_open(
-    world: World,
-    builder: HistoryBuilder,
-    agents: list[HistoricalAgent],
-    statuses: list[str],
-    traded: tuple[Token, ...],
-    now: int,
+    seed: int, builder: HistoryBuilder, agents: list[HistoricalAgent], traded: tuple[Token, ...], now: int
 ) -> None:
     """Positions that are open when the world is made."""
     for agent in agents:
         agent.has_room(now, None)
-    idle = [agent for agent, status in zip(agents, statuses, strict=True) if status == "idle"]
+    idle = [agent for agent in agents if agent.status == "idle"]
     watching = [agent for agent in agents if agent not in idle]
     chosen: list[tuple[int, HistoricalAgent, Token]] = []
     for place in range(_OPEN):
-        rng = SeededRandom(world.seed, "house", "open", place, draws=24)
+        rng = SeededRandom(seed, "house", "open", place, draws=24)
         if place < _ONLY_OPEN:
             agent, token = idle[place % len(idle)], traded[-1 - place]
-            at = now - 60 - rng.below(6 * 3_600)
+            at = now - 60 - rng.below(6 * HOUR)
         else:
             agent = watching[place % len(watching)]
             at, token = open_since(builder, agent, traded[:-_ONLY_OPEN], rng, now, guarded=True)
         agent.held[token.address] = now
         chosen.append((at, agent, token))
-    chosen.sort(key=_AT)
-    numbers = zip(*(ordinals(world, BACKGROUND_TENANT, kind, _OPEN) for kind in ("trade", "position")), strict=True)
-    made = [
-        builder.open(
-            ident("trd", world.seed, BACKGROUND_TENANT, trade),
-            ident("pos", world.seed, BACKGROUND_TENANT, position),
-            agent,
-            token,
-            at,
-        )
-        for (trade, position), (at, agent, token) in zip(numbers, chosen, strict=True)
-    ]
-    ledger.write(world, opened=[each.trade for each in made], positions=made, native=builder.native)
+    builder.add_open(chosen)

@@ -46,14 +46,14 @@ class _BuyOpportunity:
 
 
 class TradingEngine:
-    """The running agents of a world: of one tenant alone, or of all but one.
+    """The running agents of a world; of those, the ones that meet a condition (`clause` begins with AND).
 
     Attributes:
         next_exit: as in `Trading`. Set at each flush, and read by other threads.
         changes: as in `Trading`.
     """
 
-    def __init__(self, world: World, *, tenant: str | None = None, excluded_tenant: str | None = None) -> None:
+    def __init__(self, world: World, clause: str = "", *args: str) -> None:
         self._world = world
         self._prices = world.prices
         self._generation = world.generation
@@ -74,17 +74,10 @@ class TradingEngine:
         self._native: dict[str, float] = {}
         self._ordinals: dict[tuple[str, str], int] = {}
         self._opened: list[Trade] = []
-        self._ended: list[Trade] = []
         self._closed: list[Trade] = []
-        self._gone: list[str] = []
         self._new: list[OpenPosition] = []
         self._touched: list[OpenPosition] = []
-        if tenant is not None:
-            self._load(" AND tenant = ?", (tenant,))
-        elif excluded_tenant is not None:
-            self._load(" AND tenant != ?", (excluded_tenant,))
-        else:
-            self._load("", ())
+        self._load(clause, args)
         self._find_next_exit()
 
     @property
@@ -126,7 +119,7 @@ class TradingEngine:
         """Write all changes to the database."""
         self._is_written = True
         self._find_next_exit()
-        if not (self._opened or self._gone or self._touched):
+        if not (self._opened or self._closed or self._touched):
             # Trades that are closed without the engine change wallets, too.
             self._native.clear()
             return
@@ -137,8 +130,6 @@ class TradingEngine:
             self._world,
             opened=self._opened,
             positions=[held.position for held in self._new if not held.gone],
-            ended=self._ended,
-            gone=self._gone,
             touched=touched,
             closed=self._closed,
             native=self._native,
@@ -151,7 +142,7 @@ class TradingEngine:
         )
         self._ordinals.clear()
         self._native.clear()
-        for done in (self._opened, self._ended, self._closed, self._gone, self._new, self._touched):
+        for done in (self._opened, self._closed, self._new, self._touched):
             done.clear()
 
     # Trading
@@ -240,13 +231,9 @@ class TradingEngine:
 
     def _close(self, held: OpenPosition, second: int, by: str) -> None:
         trade = held.position.trade
-        close_trade(self._world, trade, held.token, second, by)
-        gained = (trade.exit_price_usd or 0.0) * trade.amount / self._prices.native_usd(trade.chain_id, second)
+        gained = close_trade(self._world, trade, held.token, second, by)
         self._native[trade.wallet_id] = self._balance(trade.wallet_id) + gained
         self._closed.append(trade)
-        if held.kept:
-            self._ended.append(trade)
-            self._gone.append(held.position.id)
         self._drop(held)
 
     def _forecast_exit(self, held: OpenPosition, forecasts: dict[ExitLevels, ExitForecast] | None = None) -> None:
@@ -321,23 +308,22 @@ class TradingEngine:
             active.sort(key=attrgetter("seq"))
         if added:
             # Read all of them first: looking ahead reads from the database, too.
-            for found in list(positions.positions(store, self._world.seed, added, clause, args)):
-                self._watch(self._hold(*found, kept=True))
+            owned = f"p.agent_id IN (SELECT id FROM agents WHERE {positions.RUNNING}{clause})"  # noqa: S608 - our own clauses
+            for position, token in list(positions.positions(store, self._world.seed, owned, args)):
+                held = self._hold(added[position.trade.agent_id], position, token, kept=True)
+                if position.exits_at is None:
+                    self._forecast_exit(held)
+                else:
+                    self._exits.append((position.exits_at, next(self._tie_breaker), held))
             heapify(self._exits)
 
-    def _watch(self, held: OpenPosition) -> None:
-        at = held.position.exits_at
-        if at is None:
-            self._forecast_exit(held)
-        else:
-            self._exits.append((at, next(self._tie_breaker), held))
 
-
-def close_trade(world: World, trade: Trade, token: Token, second: int, by: str) -> None:
-    """Close a trade at the market's price."""
+def close_trade(world: World, trade: Trade, token: Token, second: int, by: str) -> float:
+    """Close a trade at the market's price; how much ether or BNB it brings."""
     price = world.prices.usd(token, second)
     trade.exit_price_usd, trade.closed_at, trade.closed_by = price, second, by
     trade.pnl_usd, trade.roi_pct = outcome(trade.entry_price_usd, price, trade.amount)
+    return price * trade.amount / world.prices.native_usd(trade.chain_id, second)
 
 
 def changed(world: World, agent_id: str) -> None:

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from operator import mul
-from typing import TYPE_CHECKING
+from operator import itemgetter, mul
+from typing import TYPE_CHECKING, Any
 
 from ..core.seeding import SeededRandom, address, ident
 from ..market.price_model import DIGITS, level, significant
@@ -52,10 +52,28 @@ def add_past(world: World, tenant: str, trades: int, now: int) -> None:
     """Give an empty tenant wallets, agents in every state, trades and open positions."""
     native = add_wallets(world, tenant, _WALLETS, now)
     wallets = {chain_id: wallet_id for (chain_id, _), wallet_id in zip(_WALLETS, native, strict=True)}
-    agents = _add_agents(world, tenant, wallets, now)
+    agents = list[HistoricalAgent]()
+    for place, (name, chain_id, status, risk, min_confidence, max_positions, _) in enumerate(_AGENTS):
+        created_at = now - (55 - 4 * place) * DAY
+        agents.append(
+            add_agent(
+                world,
+                tenant,
+                risk,
+                name=name,
+                status=status,
+                chain_id=chain_id,
+                wallet_id=wallets[chain_id],
+                min_confidence=min_confidence,
+                max_positions=max_positions,
+                created_at=created_at,
+                updated_at=created_at + 7 * HOUR * (place + 1),
+                since=world.now(),
+            )
+        )
     builder = HistoryBuilder(world, tenant, agents, native)
-    _add_closed(world, tenant, builder, agents, trades - OPEN_TRADES, now)
-    _add_open(world, tenant, builder, agents, now)
+    _add_closed(world.seed, tenant, builder, agents, trades - OPEN_TRADES, now)
+    _add_open(world.seed, builder, agents, now)
 
 
 def add_wallets(world: World, tenant: str, wallets: Iterable[tuple[int, str]], now: int) -> dict[str, float]:
@@ -80,49 +98,23 @@ def add_wallets(world: World, tenant: str, wallets: Iterable[tuple[int, str]], n
     return native
 
 
-def _add_agents(world: World, tenant: str, wallets: dict[int, str], now: int) -> list[HistoricalAgent]:
-    found = []
-    for place, (name, chain_id, status, risk, min_confidence, max_positions, _) in enumerate(_AGENTS):
-        given = dict(zip(RISK, risk, strict=True))
-        agent_id = ident("agt", world.seed, tenant, world.store.next(tenant, "agent"))
-        created_at = now - (55 - 4 * place) * DAY
-        world.store.add(
-            "agents",
-            id=agent_id,
-            tenant=tenant,
-            name=name,
-            status=status,
-            chain_id=chain_id,
-            wallet_id=wallets[chain_id],
-            risk=json.dumps(given),
-            min_confidence=min_confidence,
-            max_positions=max_positions,
-            created_at=created_at,
-            updated_at=created_at + 7 * 3_600 * (place + 1),
-            since=world.now(),
-        )
-        found.append(HistoricalAgent(agent_id, chain_id, wallets[chain_id], given, max_positions))
-    return found
-
-
-def ordinals(world: World, tenant: str, kind: str, count: int) -> range:
-    """The next `count` ordinals of a kind within a tenant."""
-    last = int(
-        world.store.value(
-            "INSERT INTO counters VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n RETURNING n",
-            (tenant, kind, count),
-        )
+def add_agent(world: World, tenant: str, risk: Sequence[float], **columns: Any) -> HistoricalAgent:
+    """Add an agent with these risk rules, in the order of `RISK`, and these other columns."""
+    agent_id = ident("agt", world.seed, tenant, world.store.next(tenant, "agent"))
+    rules = dict(zip(RISK, risk, strict=True))
+    world.store.add("agents", id=agent_id, tenant=tenant, risk=json.dumps(rules), **columns)
+    return HistoricalAgent(
+        agent_id, columns["chain_id"], columns["wallet_id"], columns["status"], rules, columns["max_positions"]
     )
-    return range(last - count + 1, last + 1)
 
 
 def _add_closed(
-    world: World, tenant: str, builder: HistoryBuilder, agents: list[HistoricalAgent], count: int, now: int
+    seed: int, tenant: str, builder: HistoryBuilder, agents: list[HistoricalAgent], count: int, now: int
 ) -> None:
     """Closed trades of the last 30 days, oldest first, all opened before those that are still open."""
     if not count:
         return
-    seed, step = world.seed, 28 * DAY / count
+    step = 28 * DAY / count
     # Short enough that some agent always has room for one more.
     longest = min(1.5 * DAY, 0.9 * step * (sum(agent.max_positions for agent in agents) - 3))
     shortest = min(300.0, longest / 4)
@@ -130,7 +122,7 @@ def _add_closed(
     at = now - 30 * DAY
     made: list[Trade] = []
     digest = ledger.digests(seed, "trd", tenant)
-    for place, ordinal in enumerate(ordinals(world, tenant, "trade", count)):
+    for place, ordinal in enumerate(builder.ordinals("trade", count)):
         trade_id = "trd_" + digest(str(ordinal))[:24]
         # An id is random enough for four numbers, which saves time: there may be a million trades.
         when, who, which, how_long = (int(trade_id[start : start + 6], 16) / (1 << 24) for start in (4, 10, 16, 22))
@@ -139,10 +131,10 @@ def _add_closed(
         hold = max(1, int(shortest + (longest - shortest) * how_long))
         made.append(builder.closed(trade_id, agent, token, at, hold))
         if len(made) == _AT_ONCE:
-            ledger.write(world, opened=made, closed=made, native=builder.native)
+            builder.add_closed(made)
             made = []
     builder.credit_all()
-    ledger.write(world, opened=made, closed=made, native=builder.native)
+    builder.add_closed(made)
 
 
 def _another_token(agent: HistoricalAgent, choice: tuple[Token, ...], roll: float) -> Token:
@@ -153,24 +145,17 @@ def _another_token(agent: HistoricalAgent, choice: tuple[Token, ...], roll: floa
     return choice[place]
 
 
-def _add_open(world: World, tenant: str, builder: HistoryBuilder, agents: list[HistoricalAgent], now: int) -> None:
+def _add_open(seed: int, builder: HistoryBuilder, agents: list[HistoricalAgent], now: int) -> None:
     """Open positions. Those of running agents are such that they would not have been closed yet."""
-    seed = world.seed
     chosen: list[tuple[int, HistoricalAgent, Token]] = []
-    for agent, (_, _, status, _, _, _, count) in zip(agents, _AGENTS, strict=True):
+    for agent, (*_, count) in zip(agents, _AGENTS, strict=True):
         agent.has_room(now, None)  # drops what it has sold by now
         for place in range(count):
             rng = SeededRandom(seed, "open", agent.id, place, draws=2 * _TRIES)
-            at, token = open_since(builder, agent, lively(seed, agent.chain_id), rng, now, status != "error")
+            at, token = open_since(builder, agent, lively(seed, agent.chain_id), rng, now, agent.status != "error")
             agent.held[token.address] = now
             chosen.append((at, agent, token))
-    chosen.sort(key=lambda each: each[0])
-    numbers = zip(*(ordinals(world, tenant, kind, len(chosen)) for kind in ("trade", "position")), strict=True)
-    made = [
-        builder.open(ident("trd", seed, tenant, trade), ident("pos", seed, tenant, position), agent, token, at)
-        for (trade, position), (at, agent, token) in zip(numbers, chosen, strict=True)
-    ]
-    ledger.write(world, opened=[each.trade for each in made], positions=made, native=builder.native)
+    builder.add_open(chosen)
 
 
 def open_since(
@@ -197,6 +182,7 @@ class HistoricalAgent:
     """An agent while its past is built.
 
     Attributes:
+        status: now, after that past.
         risk: all four rules, in percent.
         held: for each token that it holds, the second of the sale, by address.
     """
@@ -204,6 +190,7 @@ class HistoricalAgent:
     id: str
     chain_id: int
     wallet_id: str
+    status: str
     risk: Mapping[str, float]
     max_positions: int
     held: dict[str, int] = field(default_factory=dict)
@@ -225,7 +212,7 @@ class HistoryBuilder:
     def __init__(
         self, world: World, tenant: str, agents: Sequence[HistoricalAgent], native: Mapping[str, float]
     ) -> None:
-        self._seed = world.seed
+        self._world = world
         self._prices = world.prices
         self._tenant = tenant
         self._agents = agents
@@ -234,6 +221,34 @@ class HistoryBuilder:
         self._proceeds: dict[str, list[tuple[int, float]]] = {wallet_id: [] for wallet_id in native}
         self._rates: dict[int, list[float]] = {}
         self._hours: dict[tuple[str, int], tuple[list[float], list[float]]] = {}
+
+    def ordinals(self, kind: str, count: int) -> range:
+        """The next `count` ordinals of a kind within the tenant."""
+        last = int(
+            self._world.store.value(
+                "INSERT INTO counters VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n RETURNING n",
+                (self._tenant, kind, count),
+            )
+        )
+        return range(last - count + 1, last + 1)
+
+    def add_closed(self, trades: Sequence[Trade]) -> None:
+        """Write trades of `closed`."""
+        ledger.write(self._world, opened=trades, closed=trades, native=self.native)
+
+    def add_open(self, chosen: list[tuple[int, HistoricalAgent, Token]]) -> None:
+        """Write trades that are still open, each with its position: (second, agent, token)."""
+        seed, made = self._world.seed, list[Position]()
+        chosen.sort(key=itemgetter(0))
+        numbers = zip(*(self.ordinals(kind, len(chosen)) for kind in ("trade", "position")), strict=True)
+        for (nth_trade, nth_position), (at, agent, token) in zip(numbers, chosen, strict=True):
+            trade = self._bought(ident("trd", seed, self._tenant, nth_trade), agent, token, at)
+            # Its price since then is checked later, by the trading engine.
+            entry, levels = trade.entry_price_usd, self._levels(agent, trade.entry_price_usd)
+            position_id = ident("pos", seed, self._tenant, nth_position)
+            trailing = agent.risk[RISK[2]]
+            made.append(Position(position_id, trade, levels.stop_loss, levels.take_profit, trailing, entry, at))
+        ledger.write(self._world, opened=[each.trade for each in made], positions=made, native=self.native)
 
     def credit_all(self) -> None:
         """Credit all sales."""
@@ -260,13 +275,6 @@ class HistoryBuilder:
         heappush(self._proceeds[agent.wallet_id], (closed_at, price * trade.amount / rate))
         agent.held[token.address] = closed_at
         return trade
-
-    def open(self, trade_id: str, position_id: str, agent: HistoricalAgent, token: Token, opened_at: int) -> Position:
-        """An open trade. Its price since then is checked later, by the trading engine."""
-        trade = self._bought(trade_id, agent, token, opened_at)
-        entry, levels = trade.entry_price_usd, self._levels(agent, trade.entry_price_usd)
-        trailing = agent.risk[RISK[2]]
-        return Position(position_id, trade, levels.stop_loss, levels.take_profit, trailing, entry, opened_at)
 
     def is_open(self, agent: HistoricalAgent, token: Token, opened_at: int, upto: int) -> bool:
         """Whether a running agent would still hold what it bought then."""

@@ -7,30 +7,14 @@ cents, where the order doesn't matter, and everything else in the order of time,
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from operator import itemgetter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..state.world import World
 
-_TRADES = (
-    "INSERT INTO trades (id, tenant, agent_id, wallet_id, chain_id, token_address, token_symbol, direction, amount,"
-    " entry_price_usd, opened_at, entry_tx_hash, signal_id, status, exit_price_usd, pnl_usd, roi_pct, closed_at,"
-    " exit_tx_hash, closed_by) VALUES (?, ?, ?, ?, ?, ?, ?, 'BUY', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-_ENDED = (
-    "UPDATE trades SET status = 'closed', exit_price_usd = ?, pnl_usd = ?, roi_pct = ?, closed_at = ?,"
-    " exit_tx_hash = ?, closed_by = ? WHERE id = ?"
-)
-# `seq` is that of the trade, which is the order of opening, even when some trades of that moment are closed already.
-_POSITIONS = (
-    "INSERT INTO positions (id, trade_id, tenant, agent_id, wallet_id, token_address, token_symbol, chain_id, amount,"
-    " entry_price_usd, stop_loss_price, take_profit_price, trailing_pct, peak, peak_at, exits_at, exit_by, opened_at,"
-    " seq)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT seq FROM trades WHERE id = ?))"
-)
 _TOUCHED = "UPDATE positions SET peak = ?, peak_at = ?, exits_at = ?, exit_by = ? WHERE id = ?"
 _AGENTS = (
     "UPDATE agents SET closed = closed + ?, won = won + ?,"
@@ -98,6 +82,28 @@ class Position:
     exit_by: str | None = None
 
 
+_TRADE = tuple(each.name for each in fields(Trade))
+_CLOSED = ("status", "exit_price_usd", "pnl_usd", "roi_pct", "closed_at", "closed_by", "exit_tx_hash")
+# An open trade of an earlier write becomes a closed one.
+_TRADES = (
+    f"INSERT INTO trades ({', '.join(_TRADE)}, direction, status, entry_tx_hash, exit_tx_hash)"  # noqa: S608 - our own names
+    f" VALUES ({'?, ' * len(_TRADE)}'BUY', ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+    f" {', '.join(f'{name} = excluded.{name}' for name in _CLOSED)}"
+)
+_trade = attrgetter(*_TRADE)
+_OWN = tuple(each.name for each in fields(Position) if each.name != "trade")
+_REPEATED = (
+    "tenant", "agent_id", "wallet_id", "token_address", "token_symbol", "chain_id", "amount", "entry_price_usd",
+    "opened_at",
+)  # fmt: skip
+# `seq` is that of the trade, which is the order of opening, even when some trades of that moment are closed already.
+_POSITIONS = (
+    f"INSERT INTO positions ({', '.join((*_OWN, *_REPEATED))}, trade_id, seq)"  # noqa: S608 - our own names
+    f" VALUES ({'?, ' * len(_OWN + _REPEATED)}?, (SELECT seq FROM trades WHERE id = ?))"
+)
+_position = attrgetter(*_OWN, *(f"trade.{name}" for name in _REPEATED), "trade.id", "trade.id")
+
+
 def outcome(entry: float, exit_price: float, amount: float) -> tuple[float, float]:
     """(profit in USD, return in percent) of a trade."""
     move = exit_price - entry
@@ -110,43 +116,39 @@ def write(
     *,
     opened: Sequence[Trade] = (),
     positions: Sequence[Position] = (),
-    ended: Sequence[Trade] = (),
-    gone: Sequence[str] = (),
     touched: Sequence[Position] = (),
-    closed: Sequence[Trade] | None = None,
-    native: Mapping[str, float] | None = None,
+    closed: Sequence[Trade] = (),
+    native: Mapping[str, float],
 ) -> None:
     """Write changes, and update the sums of agents, wallets and tokens. Within the caller's transaction.
 
     Args:
         opened: new trades in the order of opening, including those that are closed already.
         positions: positions of the ones still open.
-        ended: trades of earlier writes that are closed now.
-        gone: ids of their positions.
         touched: positions of earlier writes whose peak or known end has changed.
-        closed: all closed trades, for each agent and token in the order of closing; computed when not given.
-        native: ether or BNB left in wallets; computed for missing ones.
+        closed: closed trades, for each agent and token in the order of closing; those of earlier writes lose their
+            positions.
+        native: ether or BNB left in the wallets of all trades.
     """
-    store = world.store
+    store, new = world.store, {trade.id for trade in opened}
+    ended = [trade for trade in closed if trade.id not in new]
     if opened or ended or touched:
         note_change(world)
     if touched:
         store.run_many(_TOUCHED, [(p.peak, p.peak_at, p.exits_at, p.exit_by, p.id) for p in touched])
     if ended:
-        sale = digests(world.seed, "tx", "exit")
-        store.run_many(_ENDED, [(*_end(trade), "0x" + sale(trade.id), trade.closed_by, trade.id) for trade in ended])
-    if gone:
-        store.run_many("DELETE FROM positions WHERE id = ?", [(each,) for each in gone])
-    if opened:
-        store.run_many(_TRADES, _rows(world.seed, opened))
+        store.run_many("DELETE FROM positions WHERE trade_id = ?", [(trade.id,) for trade in ended])
+    if opened or ended:
+        store.run_many(_TRADES, _rows(world.seed, [*ended, *opened]))
     if positions:
-        store.run_many(_POSITIONS, [_position(position) for position in positions])
-    if closed is None:
-        closed = sorted([*ended, *(trade for trade in opened if trade.closed_at is not None)], key=_closing)
+        store.run_many(_POSITIONS, map(_position, positions))
     if opened or closed:
         _add_up_tokens(world, opened, closed)
         _add_up_agents(world, closed)
-        _move(world, opened, closed, native or {})
+        moved: dict[str, int] = {}
+        for trade in (*opened, *closed):
+            moved[trade.wallet_id] = max(trade.closed_at or trade.opened_at, moved.get(trade.wallet_id, 0))
+        store.run_many(_WALLETS, [(native[wallet_id], at, wallet_id) for wallet_id, at in moved.items()])
 
 
 def changes(world: World) -> int:
@@ -162,10 +164,6 @@ def note_change(world: World) -> None:
         world.trading.changes = count
 
 
-def _closing(trade: Trade) -> int:
-    return trade.closed_at or 0
-
-
 def digests(seed: int, *parts: str) -> Callable[[str], str]:
     """`seeding.digest` in hex for many last parts, in a third of the time: there may be a million trades."""
     key = str(seed).encode()
@@ -178,61 +176,11 @@ def digests(seed: int, *parts: str) -> Callable[[str], str]:
     return digest
 
 
-def _end(trade: Trade) -> tuple[object, ...]:
-    return trade.exit_price_usd, trade.pnl_usd, trade.roi_pct, trade.closed_at
-
-
-def _rows(seed: int, opened: Sequence[Trade]) -> list[tuple[object, ...]]:
+def _rows(seed: int, trades: Iterable[Trade]) -> Iterator[tuple[object, ...]]:
     purchase, sale = digests(seed, "tx", "entry"), digests(seed, "tx", "exit")
-    return [
-        (
-            trade.id,
-            trade.tenant,
-            trade.agent_id,
-            trade.wallet_id,
-            trade.chain_id,
-            trade.token_address,
-            trade.token_symbol,
-            trade.amount,
-            trade.entry_price_usd,
-            trade.opened_at,
-            "0x" + purchase(trade.id),
-            trade.signal_id,
-            "open" if trade.closed_at is None else "closed",
-            trade.exit_price_usd,
-            trade.pnl_usd,
-            trade.roi_pct,
-            trade.closed_at,
-            None if trade.closed_at is None else "0x" + sale(trade.id),
-            trade.closed_by,
-        )
-        for trade in opened
-    ]
-
-
-def _position(position: Position) -> tuple[object, ...]:
-    trade = position.trade
-    return (
-        position.id,
-        trade.id,
-        trade.tenant,
-        trade.agent_id,
-        trade.wallet_id,
-        trade.token_address,
-        trade.token_symbol,
-        trade.chain_id,
-        trade.amount,
-        trade.entry_price_usd,
-        position.stop_loss_price,
-        position.take_profit_price,
-        position.trailing_pct,
-        position.peak,
-        position.peak_at,
-        position.exits_at,
-        position.exit_by,
-        trade.opened_at,
-        trade.id,
-    )
+    for trade in trades:
+        status, sold = ("open", None) if trade.closed_at is None else ("closed", "0x" + sale(trade.id))
+        yield *_trade(trade), status, "0x" + purchase(trade.id), sold
 
 
 def _add_up_tokens(world: World, opened: Sequence[Trade], closed: Sequence[Trade]) -> None:
@@ -275,26 +223,3 @@ def _add_up_agents(world: World, closed: Sequence[Trade]) -> None:
         row[1] += pnl > 0
         row[2] += round(pnl * 100)
     world.store.run_many(_AGENTS, [(*row, agent_id) for agent_id, row in agents.items()])
-
-
-def _move(world: World, opened: Sequence[Trade], closed: Sequence[Trade], native: Mapping[str, float]) -> None:
-    """Update the money in wallets."""
-    moved: dict[str, int] = {}
-    for trade in opened:
-        if trade.opened_at > moved.get(trade.wallet_id, -1):
-            moved[trade.wallet_id] = trade.opened_at
-    for trade in closed:
-        at = trade.closed_at or 0
-        if at > moved.get(trade.wallet_id, -1):
-            moved[trade.wallet_id] = at
-    left = dict(native)
-    for wallet_id in moved.keys() - native.keys():
-        left[wallet_id] = float(world.store.value("SELECT native FROM wallets WHERE id = ?", (wallet_id,)) or 0.0)
-    if len(left) > len(native):
-        rate = world.prices.native_usd
-        moves = [(t.opened_at, t.wallet_id, -t.entry_price_usd * t.amount, t.chain_id) for t in opened]
-        moves += [(t.closed_at or 0, t.wallet_id, (t.exit_price_usd or 0.0) * t.amount, t.chain_id) for t in closed]
-        for at, wallet_id, usd, chain_id in sorted(moves, key=itemgetter(0)):
-            if wallet_id not in native:
-                left[wallet_id] += usd / rate(chain_id, at)
-    world.store.run_many(_WALLETS, [(left[wallet_id], at, wallet_id) for wallet_id, at in moved.items()])

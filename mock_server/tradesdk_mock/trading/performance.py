@@ -40,8 +40,8 @@ def average_prices(world: World, address: str) -> dict[str, float | None]:
     return {"BUY": paid / bought if bought else None, "SELL": taken / sold if sold else None}
 
 
-def top(world: World, sort_by: str, limit: int) -> list[dict[str, Any]]:
-    """Address, win rate, return on cost (both in percent) and number of agents of the best tokens, best first."""
+def top(world: World, sort_by: str, limit: int) -> list[tuple[str, dict[str, Any]]]:
+    """Address and figures of the best tokens, best first: win rate and return on cost in percent, number of agents."""
     rows = world.store.all(
         # For an agent without closed trades the rate is NULL, and the average ignores it.
         "SELECT token_address, avg(100.0 * won / closed), 100.0 * sum(gain) / sum(cost), count(*) FROM books"
@@ -50,10 +50,10 @@ def top(world: World, sort_by: str, limit: int) -> list[dict[str, Any]]:
     )
     # Rounded in Python, like all other figures.
     found = [
-        {"address": address, "winRate": round(rate, 2), "ROI": round(gain, 2) + 0.0, "agentCount": count}
+        (address, {"winRate": round(rate, 2), "ROI": round(gain, 2) + 0.0, "agentCount": count})
         for address, rate, gain, count in rows
     ]
-    found.sort(key=lambda row: (-row[sort_by], row["address"]))
+    found.sort(key=lambda each: (-each[1][sort_by], each[0]))
     return found[:limit]
 
 

@@ -73,9 +73,7 @@ def _build_background_tenant(world: World, within: float | None = None) -> bool:
     """Returns whether it is ready."""
     start, seq = background_tenant.progress(world) or (background_tenant.create(world), 0)
     place = signal_feed.replay(world, BACKGROUND_TENANT, start, seq, within=within)
-    if place is not None:
-        background_tenant.save_progress(world, start, place)
-        return False
-    background_tenant.finish(world, start)
-    engine.forget(world)
-    return True
+    background_tenant.save_progress(world, start, place)
+    if place is None:
+        engine.forget(world)
+    return place is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ GUARDED = ("active", "paused")
 RISK = {"position_size_pct": 5.0, "stop_loss_pct": 3.0, "trailing_stop_pct": 2.0, "take_profit_pct": 10.0}
 """Default risk rules of an agent."""
 # The condition of the partial index.
-_RUNNING = "status IN ('active', 'paused')"
+RUNNING = "status IN ('active', 'paused')"
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +65,7 @@ def agents(store: Database, clause: str, args: tuple[str, ...]) -> Iterator[Agen
     """Running agents, oldest first. `clause` is empty or begins with AND."""
     for seq, agent_id, tenant, chain_id, wallet_id, status, risk, confidence, most, since in store.all(
         "SELECT seq, id, tenant, chain_id, wallet_id, status, risk, min_confidence, max_positions, since"  # noqa: S608 - our own clauses
-        f" FROM agents WHERE {_RUNNING}{clause} ORDER BY seq",
+        f" FROM agents WHERE {RUNNING}{clause} ORDER BY seq",
         args,
     ):
         size, stop, trailing, target = rules(risk)
@@ -75,25 +75,26 @@ def agents(store: Database, clause: str, args: tuple[str, ...]) -> Iterator[Agen
         )  # fmt: skip
 
 
-def positions(
-    store: Database, seed: int, owners: Mapping[str, Agent], clause: str, args: tuple[str, ...]
-) -> Iterator[tuple[Agent, Position, Token]]:
-    """Positions of these agents, in the order of opening."""
-    for agent_id, opened_at, signal_id, amount, entry, wallet_id, trade_id, position_id, address, *rest in store.all(
-        "SELECT p.agent_id, p.opened_at, t.signal_id, p.amount, p.entry_price_usd, p.wallet_id, p.trade_id, p.id,"  # noqa: S608 - our own clauses
-        " p.token_address, p.stop_loss_price, p.take_profit_price, p.trailing_pct, p.peak, p.peak_at, p.exits_at,"
-        " p.exit_by FROM positions p JOIN trades t ON t.id = p.trade_id"
-        f" WHERE p.agent_id IN (SELECT id FROM agents WHERE {_RUNNING}{clause}) ORDER BY p.seq",
+# The columns of a trade, and of its position.
+_TRADE = (
+    "p.trade_id, p.tenant, p.agent_id, p.wallet_id, p.chain_id, p.token_address, p.token_symbol, p.amount,"
+    " p.entry_price_usd, p.opened_at, t.signal_id"
+)
+_POSITION = "p.id, p.stop_loss_price, p.take_profit_price, p.trailing_pct, p.peak, p.peak_at, p.exits_at, p.exit_by"
+_SPLIT = _TRADE.count(",") + 1
+
+
+def positions(store: Database, seed: int, where: str, args: tuple[str, ...]) -> Iterator[tuple[Position, Token]]:
+    """Positions in tokens of the market, in the order of opening."""
+    for row in store.all(
+        f"SELECT {_TRADE}, {_POSITION} FROM positions p JOIN trades t ON t.id = p.trade_id"  # noqa: S608 - our own clauses
+        f" WHERE {where} ORDER BY p.seq",
         args,
     ):
-        agent = owners[agent_id]
-        token = known(seed, agent.chain_id, address)
+        trade, (position_id, *rest) = Trade(*row[:_SPLIT]), row[_SPLIT:]
+        token = known(seed, trade.chain_id, trade.token_address)
         if token is not None:
-            trade = Trade(
-                trade_id, agent.tenant, agent_id, wallet_id, agent.chain_id, address, token.symbol, amount, entry,
-                opened_at, signal_id,
-            )  # fmt: skip
-            yield agent, Position(position_id, trade, *rest), token
+            yield Position(position_id, trade, *rest), token
 
 
 @lru_cache(maxsize=16_384)

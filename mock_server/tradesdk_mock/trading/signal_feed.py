@@ -6,7 +6,6 @@ import logging
 import math
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from . import background_tenant, engine
 if TYPE_CHECKING:
     from ..state.world import World
 
+Record = dict[str, Any]
 FIELDS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confidence", "price_usd", "timestamp")
 """Fields of a signal on the wire."""
 # Seconds of the market in memory at a time.
@@ -36,7 +36,6 @@ _IN_TURN = 500
 SLICE = 0.05
 # Signals that a stream gets at a time.
 _STREAM_BATCH = 500
-_LAST = "SELECT max(seq) FROM signals"
 _STEP = 300
 _INTO = f"({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _values = attrgetter("published_at", *FIELDS)
@@ -95,8 +94,8 @@ def _engine(world: World) -> engine.TradingEngine:
     """The world's trading engine, made when there is none."""
     found = world.trading
     if not isinstance(found, engine.TradingEngine):
-        excluded = background_tenant.BACKGROUND_TENANT if background_tenant.is_growing(world) else None
-        found = world.trading = engine.TradingEngine(world, excluded_tenant=excluded)
+        others = (" AND tenant != ?", background_tenant.BACKGROUND_TENANT)
+        found = world.trading = engine.TradingEngine(world, *(others if background_tenant.is_growing(world) else ()))
     return found
 
 
@@ -151,7 +150,7 @@ def replay(world: World, tenant: str, start: float, seq: int = 0, *, within: flo
     """
     upto = world.store.get_meta("signals_upto")
     if upto is not None and float(upto) > start:
-        trading, now = engine.TradingEngine(world, tenant=tenant), world.now()
+        trading, now = engine.TradingEngine(world, " AND tenant = ?", tenant), world.now()
         at_once, ends = (_AT_ONCE, math.inf) if within is None else (_IN_TURN, RealTime.monotonic() + within)
         # In the order of `seq`, which is that of time: the time of publication has no index.
         columns = f"SELECT {', '.join(COLUMNS)}, seq FROM signals WHERE seq > ? ORDER BY seq LIMIT {at_once}"  # noqa: S608 - our own names
@@ -243,18 +242,15 @@ def schedule_first_signal(world: World, chain_id: int) -> bool:
         return True
 
 
-def emit(world: World, request: EmitRequest, requested_at: float | None = None) -> MockSignal:
+def emit(world: World, request: EmitRequest) -> MockSignal:
     """Publish a signal. What is left out follows from the seed and the number of signals emitted before.
 
-    Args:
-        requested_at: the time of the call, by default now. A fast clock may have passed `at` since.
-
     Raises:
-        ValueError: `at` is in the past.
+        MockServerError: `at` is in the past.
     """
     with world.transaction() as now:
         publish(world, now)
-        when = request.when(now, now if requested_at is None else min(requested_at, now))
+        when = request.when(now)
         signal, green = emitted_signals.signal(world.prices, "emit", world.store.next("", "signal"), request, when)
         _add(world, now, signal, green)
         return signal
@@ -283,43 +279,28 @@ def _add(
     world.notify_streams()
 
 
-@dataclass(frozen=True, slots=True)
-class NewSignals:
-    """A chain's signals after a place, as far as they are published.
+def new_signals(world: World, chain_id: int, seq: int, now: float) -> tuple[list[tuple[int, Record]], int, float]:
+    """A chain's signals after a `seq`. First, some of what is due is published; the next call continues.
 
-    Attributes:
-        signals: (seq, record), oldest first; not all of them if there are many.
-        upto: all signals up to this `seq` have been read.
-        due: when the next signal is published; infinity for never.
+    Returns:
+        (seq, record) of each, oldest first, and not all of them if there are many; the `seq` up to which all have been
+        read; when the next signal is published, infinity for never.
     """
-
-    signals: list[tuple[int, dict[str, Any]]]
-    upto: int
-    due: float
-
-
-def new_signals(world: World, chain_id: int, seq: int, now: float) -> NewSignals:
-    """A chain's signals after a `seq`. First, some of what is due is published; the next call continues."""
     if next_due(world) <= now or world.store.is_behind():
         with world.transaction() as now:
             publish(world, now, within=SLICE)
     # Before the signals are read: nothing comes in between.
-    last = int(world.store.value(_LAST) or 0)
-    signals = [(place, record) for place, _, record in newer(world, chain_id, seq, _STREAM_BATCH)]
-    return NewSignals(signals, signals[-1][0] if signals else max(seq, last), next_due(world))
-
-
-def newer(world: World, chain_id: int, seq: int, limit: int) -> list[tuple[int, float, dict[str, Any]]]:
-    """(seq, time of publication, record) of a chain's signals after a `seq`, oldest first; at most `limit`."""
+    last = last_seq(world)
     # NOT INDEXED: with the index of the chain, SQLite would sort all of its signals.
     rows = world.store.all(
-        f"SELECT seq, published_at, {', '.join(FIELDS)} FROM signals NOT INDEXED"  # noqa: S608 - our own names
-        " WHERE seq > ? AND chain_id = ? ORDER BY seq LIMIT ?",
-        (seq, chain_id, limit),
+        f"SELECT seq, {', '.join(FIELDS)} FROM signals NOT INDEXED WHERE seq > ? AND chain_id = ?"  # noqa: S608 - our own names
+        f" ORDER BY seq LIMIT {_STREAM_BATCH}",
+        (seq, chain_id),
     )
-    return [(place, published_at, dict(zip(FIELDS, wire, strict=True))) for place, published_at, *wire in rows]
+    signals = [(place, dict(zip(FIELDS, wire, strict=True))) for place, *wire in rows]
+    return signals, signals[-1][0] if signals else max(seq, last), next_due(world)
 
 
 def last_seq(world: World) -> int:
     """The `seq` of the last published signal; 0 without one."""
-    return int(world.store.value(_LAST) or 0)
+    return int(world.store.value("SELECT max(seq) FROM signals") or 0)

@@ -141,40 +141,24 @@ def _typed(command: Command, operation: ControlOperation) -> Callable[..., None]
     def run(ctx: typer.Context, **given: Any) -> None:
         _run(ctx, command, operation, given)
 
-    found: list[tuple[str, Any, Any]] = [
-        (_name(each), _declared(_with_usual(each, command)), inspect.Parameter.empty if each.required else None)
-        for each in operation.parameters
-    ]
+    def add(name: str, annotation: Any, default: Any) -> None:
+        found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+
+    found: list[inspect.Parameter] = []
+    add("ctx", typer.Context, inspect.Parameter.empty)
+    for each in operation.parameters:
+        declared = replace(each, default=command.usual) if each.name == "limit" and command.usual else each
+        add(_name(each), _declared(declared), inspect.Parameter.empty if each.required else None)
     if operation.more is not None:
         more = typer.Argument(metavar="NAME=VALUE", help=_sentence(operation.more))
-        found.append(("more", Annotated[list[str] | None, more], None))
+        add("more", Annotated[list[str] | None, more], None)
     if command.loses is not None:
-        found += [("yes", Yes, False), ("dry_run", DryRun, False)]
-    run.__annotations__ = {"ctx": typer.Context, **{name: note for name, note, _ in found}}
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what inspect looks at first
-        [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=note)
-            for name, note, default in [("ctx", typer.Context, inspect.Parameter.empty), *found]
-        ]
-    )
+        add("yes", Yes, False)
+        add("dry_run", DryRun, False)
+    run.__annotations__ = {each.name: each.annotation for each in found}
+    run.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]  # what inspect looks at first
     run.__doc__ = operation.text
     return run
-
-
-def _with_usual(each: ControlParameter, command: Command) -> ControlParameter:
-    return replace(each, default=command.usual) if each.name == "limit" and command.usual else each
-
-
-_TIMES = ("at", "since", "until", "set", "timestamp")
-_METAVARS = {
-    **dict.fromkeys(_TIMES, "TIME"),
-    **dict.fromkeys(("advance", "after", "every", "within"), "SECONDS"),
-    "balance": "USD",
-    "key": "KEY_ID",
-    "payer": "ADDRESS",
-    "populate": "TENANT",
-    "query": "NAME=VALUE",
-}
 
 
 def _kinds(incomplete: str) -> list[str]:
@@ -183,12 +167,18 @@ def _kinds(incomplete: str) -> list[str]:
     return [kind.name for kind in fault_kinds() if kind.name.startswith(incomplete)]
 
 
+def _micro_usd(text: str) -> int:
+    from tradesdk_cli.pay.checkout import amount_of
+
+    return int(Decimal(amount_of("USD", text)).scaleb(6))
+
+
 _KIND = typer.Argument(
     metavar="KIND", autocompletion=_kinds, help="What goes wrong; trade mock fault kinds lists them."
 )
-_USD = typer.Argument(metavar="USD", help="US dollars, such as 12.50.")
-_OWN = {"agent_id": AgentId, "chain_id": AnyChain, "kind": Annotated[str, _KIND], "balance": Annotated[str, _USD]}
-"""What commands say otherwise than the mock."""
+_USD = typer.Argument(metavar="USD", parser=_micro_usd, help="US dollars, such as 12.50.")
+_OWN = {"AGENT_ID": AgentId, "CHAIN": AnyChain, "KIND": Annotated[str, _KIND], "USD": Annotated[int, _USD]}
+"""By unit, what commands say otherwise than the mock."""
 
 
 def _name(each: ControlParameter) -> str:
@@ -199,22 +189,21 @@ def _name(each: ControlParameter) -> str:
 def _metavar(each: ControlParameter) -> str:
     if each.choices:
         return "|".join(each.choices)
-    if each.types == (int,) and each.name not in _TIMES:
-        return "N"
-    return _METAVARS.get(each.name) or ("X" if each.types == (float,) else each.name.upper())
+    plain: dict[tuple[type, ...], str] = {(int,): "N", (float,): "X", (dict,): "NAME=VALUE"}
+    return each.unit or plain.get(each.types) or each.name.upper()
 
 
 def _declared(each: ControlParameter) -> Any:
     """How Typer reads a parameter. What is not given is None, so that the mock's own default holds."""
-    if each.name in _OWN:
-        return _OWN[each.name]
+    if each.unit in _OWN:
+        return _OWN[each.unit]
     kind: Any = str
     read: dict[str, Any] = {"metavar": _metavar(each)}
     text = _sentence(each.text)
     if each.choices:
         kind, read["case_sensitive"] = Literal[tuple(each.choices)], False
-    elif each.name in _TIMES:
-        kind, read["parser"] = float, unix_or_date()
+    elif each.unit == "TIME":
+        kind, read["parser"] = each.types[0], lambda value: each.types[0](unix_or_date()(value))
         text = f"{text.removesuffix('.')}; also {A_TIME.partition(', ')[2]}."
     elif each.types in ((int,), (float,)):
         (kind,), read["parser"] = each.types, whole() if each.types == (int,) else number()
@@ -246,8 +235,10 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
             "--query-param NAME=VALUE chooses requests by their query",
         )
     fields = _more(operation, given.get("more") or ())
-    sent = ((each.name, _sent(each, given[_name(each)])) for each in operation.parameters)
-    fields |= {name: value for name, value in sent if value is not None}
+    for each in operation.parameters:
+        value = given[_name(each)]
+        if value is not None and value != [] and (value or each.default is not False):
+            fields[each.name] = pairs(value, "{trade} mock fault add --help") if each.types == (dict,) else value
     usual = command.usual if "limit" not in fields else None
     if usual is not None:
         fields["limit"] = usual + 1  # one more: whether there are more
@@ -261,7 +252,8 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
             try:
                 return ask(run, operation.method, operation.path.format(**words) + query, body)
             except RefusedByMock as error:
-                look = command.look or (_LISTS.get(operation.path[:4]) if error.status in (404, 409) else None)
+                unit = operation.parameters[0].unit if ids and error.status in (404, 409) else ""
+                look = command.look or _LISTS.get(unit)
                 error.hint = f"see what there is: {run.settings.program} {look}" if look else error.hint
                 raise
 
@@ -284,21 +276,8 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
         _show(run, command, answer, usual)
 
 
-_LISTS = {"agen": "agents list", "keys": "mock key list", "faul": "mock fault list"}
-"""By the beginning of a path, the command that lists what it is about."""
-
-
-def _sent(each: ControlParameter, value: Any) -> Any:
-    """A value as the control API takes it; None where nothing was given."""
-    if value is None or value == [] or (each.default is False and not value):
-        return None
-    if each.name == "balance":
-        from tradesdk_cli.pay.checkout import amount_of
-
-        return int(Decimal(amount_of("USD", value)).scaleb(6))
-    if each.types == (dict,):
-        return pairs(value, "{trade} mock fault add --help")
-    return int(value) if each.types == (int,) else value
+_LISTS = {"AGENT_ID": "agents list", "KEY_ID": "mock key list", "FAULT_ID": "mock fault list"}
+"""The commands that list what there is, by unit."""
 
 
 def _more(operation: ControlOperation, words: Iterable[str]) -> dict[str, Any]:

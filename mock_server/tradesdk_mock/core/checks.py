@@ -1,0 +1,64 @@
+"""Checks of what callers give: they name what a value must be."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+from .errors import MockServerError
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+Check = Callable[[object], object]
+"""The value to keep, or ValueError with what it must be."""
+
+
+def quoted(value: object) -> str:
+    """Untrusted text for an error message, shortened and without control characters; the type of anything else."""
+    if not isinstance(value, str):
+        return type(value).__name__
+    text = repr(value if len(value) <= 80 else value[:77] + "...")
+    return text if len(text) <= 120 else text[:116] + "...'"
+
+
+def is_text(value: object, longest: int) -> bool:
+    """Whether it is text that can be sent and stored, of at most this length."""
+    return isinstance(value, str) and len(value) <= longest and not _SURROGATE.search(value)
+
+
+def number(low: float, high: float) -> Check:
+    def check(value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"must be a number from {low:,} to {high:,}")
+        if not low <= value <= high or not math.isfinite(value):
+            raise ValueError(f"must be from {low:,} to {high:,}")
+        return value
+
+    return check
+
+
+def integer(low: int, high: int) -> Check:
+    def check(value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError(f"must be an integer from {low:,} to {high:,}")
+        return value
+
+    return check
+
+
+def choice(*names: str) -> Check:
+    def check(value: object) -> object:
+        if value not in names:
+            raise ValueError(f"must be one of {', '.join(names)}")
+        return value
+
+    return check
+
+
+def checked(name: str, check: Check, value: object) -> object:
+    """The value to keep. MockServerError, which begins with the name, for another one."""
+    try:
+        return check(value)
+    except ValueError as error:
+        raise MockServerError(f"{name}: {error}") from None
