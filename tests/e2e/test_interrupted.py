@@ -41,7 +41,7 @@ from tradesdk._system.interrupts import suppress
 
 from .._answers import ACCOUNT, BASE, KEY, ok, page, summary
 from .._answers import agent as whole
-from .._clock import START
+from .._clock import START, VirtualClock
 from .._hostile import Visit, answer, hostile
 from .._paidservice import CountingSigner, JumpingClock
 from .._rows import each_of
@@ -336,7 +336,7 @@ class Body(httpx.SyncByteStream):
         yield b"{}"
 
 
-def interrupted(call: Callable[[], object], times: int) -> None:
+def interrupted(call: Callable[[], object], times: int, check: Callable[[], object] = bool) -> None:
     """Interrupts a call so many times, each time at any moment of it. While that is handled, the same call works."""
     left, armed, usual, chance = times, False, 1e-4, random.Random(times)
 
@@ -356,12 +356,20 @@ def interrupted(call: Callable[[], object], times: int) -> None:
                 call()
                 armed = False
             except Alarm:
+                check()
                 call()
             else:
                 usual += (time.perf_counter() - began - usual) / 8
+            check()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def limited(requests: int) -> dict[str, str]:
+    """Headers: so many requests of as many are left for a minute."""
+    names = {"limit": requests, "remaining": requests, "reset": int(START) + 60}
+    return {f"x-ratelimit-{name}": str(value) for name, value in names.items()}
 
 
 def fork() -> None:
@@ -395,10 +403,9 @@ class Used:
         self.numbers = count()
         self.client = single(BASE, clock=JumpingClock())
         self.buyer = market_of(Seller(), ledger=self.ledger, budget=Budget(total="1000"), deadline=2)
-        self.limiter = LocalRateLimiter(SystemClock())
-        self.limiter.answered(
-            RateClaim(), 200, {"x-ratelimit-limit": "60", "x-ratelimit-remaining": "60", "x-ratelimit-reset": "60"}
-        )
+        self.clock = VirtualClock()
+        self.limiter = LocalRateLimiter(self.clock)
+        self.limiter.answered(RateClaim(), 200, limited(60))
 
     def ledger_write(self) -> None:
         self.ledger.set_setting("one", lambda _: str(next(self.numbers)))
@@ -425,7 +432,9 @@ class Used:
         self.ledger.get("pay_none")
 
     def works(self) -> None:
-        """Also in other processes, and from another connection."""
+        """Also in other processes, and from another connection. An open claim is forgotten at the limit's reset."""
+        self.clock.advance(60)
+        assert [not self.limiter.claim("").wait for _ in range(61)] == [True] * 60 + [False]
         other = sqlite3.connect(self.path, timeout=2, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         other.close()
@@ -462,3 +471,36 @@ def test_nothing_stays_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kin
         used.works()
 
     assert exit_code_of_a_child(play) == 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such signals on this system")
+@pytest.mark.filterwarnings("ignore")  # connections that nobody closed
+@pytest.mark.parametrize("times", [20, pytest.param(20_000, marks=pytest.mark.long)])
+def test_an_interrupted_call_leaves_no_claim_open(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """A request that was not sent uses up nothing of the rate limit."""
+    sent: list[bool] = []
+    failed, limiter = LocalRateLimiter.failed, LocalRateLimiter(VirtualClock())
+
+    def answering(_: httpx.Request) -> httpx.Response:
+        sent.append(True)
+        return ok(ACCOUNT)
+
+    def noted(self: LocalRateLimiter, claim: RateClaim, /, **how: bool) -> None:
+        failed(self, claim, **how)
+        sent.append(how["sent"])
+
+    def left() -> int:
+        return limiter._window.state()[3] or 0
+
+    def check() -> None:
+        assert before[0] - left() <= any(sent)
+        sent.clear()
+        before[0] = left()
+
+    networked(monkeypatch, httpx.MockTransport(answering))
+    monkeypatch.setattr(LocalRateLimiter, "failed", noted)
+    limiter.answered(RateClaim(), 200, limited(10**9))
+    before = [left()]
+    with single(BASE, clock=JumpingClock(), rate_limiter=limiter) as client:
+        interrupted(client.account.get, times, check)
+    assert before[0] > 10**9 - 10 * times

@@ -225,13 +225,12 @@ class AsyncSession:
         """
         target = request.target
         url = self.base_url + target
+        exchange: LoggedExchange | None = None
+        handled, clock, sent = sys.exception(), self.clock, False
         if claim is None:
             claim = await self.claim(request, give_up)
-        clock, sent = self.clock, False
-        started = clock.monotonic()
-        exchange: LoggedExchange | None = None
-        handled = sys.exception()
-        try:
+        try:  # at once: a signal handler may raise after any call
+            started = clock.monotonic()
             if self.sender.is_closed:
                 raise TradeError("this client is closed; make a new one")
             headers = self._headers if request.body is None else self._headers_json

@@ -49,18 +49,23 @@ class RateWindow:
         """Take one request from the window. 0 when it may be sent now, else the seconds until the next `claim`."""
         if self._left is None:
             return 0.0
-        with self._lock:
-            if monotonic >= self._ends:
-                if self._limit is None:
+        taken = False
+        try:
+            with self._lock:
+                over = monotonic >= self._ends
+                if over and self._limit is None:
                     self._left = None
-                    return 0.0
-                self._left = max(1, int(self._limit))  # with 0, no request would ever get an answer
-                self._guessed = True
-                self._ends += _WINDOW * (1 + (monotonic - self._ends) // _WINDOW)
-            if self._left is None or self._left > 0:
-                self._left = None if self._left is None else self._left - 1
-                return 0.0
-            return self._ends - monotonic
+                elif over:
+                    self._left = max(1, int(self._limit or 0))  # with 0, no request would ever get an answer
+                    self._guessed = True
+                    self._ends += _WINDOW * (1 + (monotonic - self._ends) // _WINDOW)
+                if self._left:
+                    taken, self._left = True, self._left - 1
+                return 0.0 if taken or self._left is None else self._ends - monotonic
+        except BaseException:  # a signal handler may raise when the lock is released
+            if taken:
+                self.release()
+            raise
 
     def release(self) -> None:
         """Return a claimed request that never reached the service."""
