@@ -7,7 +7,7 @@ API = "https://api.example.com"
 SAME: dict[str, list[str]] = {
     API: [
         *("HTTPS://API.Example.COM", f"{API}:443", f"{API}/", f"{API}.", f"{API}:/", f"{API}.:443/v1/"),
-        "https://api\u3002example.com",
+        *("https://api\u3002example.com", f"{API}/%76%31"),
     ],
     "https://xn--bcher-kva.example": [
         *(
@@ -22,7 +22,8 @@ SAME: dict[str, list[str]] = {
     "http://127.0.0.1:8402": ["http://127.0.0.1.:8402", "http://127.0.0.1:8402/"],
     "http://[::1]:8402": ["http://[0:0:0:0:0:0:0:1]:8402", "http://[::0001]:8402/"],
     "https://[fd07::ab]": ["https://[FD07:0:0::AB]:443", "https://[fd07::00ab]/"],
-    f"{API}/Tr%C3%A4de": [f"{API}/Träde/", "https://API.example.com:443/Tr%C3%A4de/v1"],
+    f"{API}/~me%2Fx": [f"{API}/%7Eme%2fx", f"{API}/%7e%6D%65%2Fx/v1"],
+    f"{API}/Tr%C3%A4de": [f"{API}/Träde/", f"{API}/Tr%c3%a4d%65", "https://API.example.com:443/Tr%C3%A4de/v1"],
 }
 """Each is written as the SDK writes it, and then in other ways."""
 
@@ -32,6 +33,8 @@ OTHER = [
     (API, "https://www.api.example.com"),
     (API, f"{API}/trade"),
     (f"{API}/trade", f"{API}/Trade"),
+    (f"{API}/a%2Fb", f"{API}/a/b"),
+    (f"{API}/%40me", f"{API}/@me"),
     (f"{API}:80", "https://api.example.com:443"),
     ("http://localhost:8402", "https://localhost:8402"),
     ("http://localhost:8402", "http://localhost:8403"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, ge
 
 from pydantic import AwareDatetime, TypeAdapter
 
+from ._http.parts import loading
 from .errors import ConfigError, InvalidArgumentError
 from .models._base import Model
 
@@ -33,6 +34,7 @@ class _Column(NamedTuple):
     nullable: bool
 
 
+@loading()
 def load(package: str) -> Any:
     try:
         return import_module(package)

@@ -322,14 +322,11 @@ def _once_more(payment: Payment, code: str) -> str:
     """How to buy again what was paid for and did not arrive: another purchase has another name."""
     if payment.purchase is not None:
         return "to buy it again, give it another --purchase name"
-    mark = f"{TRADE} pay reconcile --mark paid"
+    mark = f"{TRADE} pay reconcile --mark paid {payment.id}"
     if code == "unresolved_payment":
-        mark += "" if payment.charged is True else "|unpaid"
-        return f"say what it was: {mark} {payment.id}; after that it can be bought again"
-    return (
-        f"to buy it again: add --purchase NAME, or first {mark} {payment.id}; 10 minutes after the first try the same "
-        "command does"
-    )
+        other = "" if payment.charged is True else ", or --mark unpaid"
+        return f"say what it was: {mark}{other}; after that it can be bought again"
+    return f"to buy it again: add --purchase NAME, or first {mark}; 10 minutes after the first try the command does"
 
 
 def with_payment(problem: Problem, error: APIError) -> Problem:
@@ -351,7 +348,7 @@ def with_payment(problem: Problem, error: APIError) -> Problem:
 
 def _unknown(payment: Payment, *, over: bool = False) -> str:
     """What to do about a payment of which nobody knows whether it was taken."""
-    mark = f"look at the wallet, then {TRADE} pay reconcile --mark paid|unpaid {payment.id}"
+    mark = f"look at the wallet, then {TRADE} pay reconcile --mark paid {payment.id}, or --mark unpaid"
     if payment.stage.value == "taken":
         return mark
     until = "" if payment.purchase is not None else "; 10 minutes after its first signing it pays anew"

@@ -27,7 +27,7 @@ _MARKS = (
     "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_LINE = re.compile(r"(?:export\s+|set\s+|\$env:)?(TRADE_\w+)\s*=\s*(.*)")
+_LINE = re.compile(r"(?:export\s+|set\s+|\$env:)?[\"']?(TRADE_\w+|[\w-]*key)[\"']?\s*[:=]\s*(.+?),?", re.IGNORECASE)
 _BEYOND_ASCII = re.compile("[^ -~]")
 """What has to be looked at one by one: most of a long text need not be."""
 _ODD = re.compile(f"[{_UNSEEN}]|(?<=[{_MARKS}]{{3}})[{_MARKS}]+")
@@ -163,14 +163,14 @@ def maybe_dollars(micro: int | None) -> str | None:
 def bare_key(text: str, variable: str = "TRADE_API_KEY") -> str:
     """A key as `$(cat file)` gives it, without the byte order mark, line break and quotes of the file.
 
-    A line that sets `variable` gives its value.
+    A line that sets `variable`, or `api_key` for short, gives its value.
 
     Raises:
         ConfigProblem: it is a line that sets another variable.
     """
     text = text.strip().removeprefix("\ufeff").strip()
     if line := _LINE.fullmatch(text):
-        if line[1] != variable:
+        if not variable.endswith(line[1].upper().replace("-", "_")):
             from tradesdk_cli.errors import ConfigProblem
 
             raise ConfigProblem(f"this line sets {line[1]}, and what is needed is {variable}", "give the key alone")

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tradesdk_cli.config.files import expanded
 from tradesdk_cli.errors import CliError, ConfigProblem
 from tradesdk_cli.text import visible
 
@@ -103,9 +104,9 @@ def own_wallet(settings: Settings, named: Path | None) -> Wallet | None:
 def keystore_path(settings: Settings, named: Path | None) -> Path:
     """The file of the keystore: --wallet, TRADE_KEYSTORE, or `keystore.json` in the data folder."""
     if named is not None:
-        return named.expanduser()
+        return expanded(str(named))
     given = os.environ.get(KEYSTORE)
-    return Path(given).expanduser() if given else settings.data_folder() / "keystore.json"
+    return expanded(given) if given else settings.data_folder() / "keystore.json"
 
 
 def _from_variable() -> LocalSigner:
@@ -142,15 +143,7 @@ def password_of(path: Path) -> str:
     Raises:
         ConfigProblem: there is neither, or the file is open to others.
     """
-    given = password_from_file()
-    if given is not None:
-        return given
-    if not can_hide():
-        raise ConfigProblem(
-            f"the keystore {path} needs its password, and there is no terminal to ask on",
-            f"{PASSWORD_FILE} names a file, readable by you only, whose first line is the password",
-        )
-    return hidden(f"password of {path}: ")
+    return _password(f"the keystore {path} needs its password", f"password of {path}: ")
 
 
 def new_password() -> str:
@@ -160,18 +153,22 @@ def new_password() -> str:
         ConfigProblem: there is no way to get one, or it is empty.
         CliError: the two are not the same.
     """
-    given = password_from_file()
-    if given is None:
-        if not can_hide():
-            raise ConfigProblem(
-                "a new keystore needs a password, and there is no terminal to ask on",
-                f"{PASSWORD_FILE} names a file, readable by you only, whose first line is the password",
-            )
-        given = hidden("a password for the new keystore: ")
-        if given and hidden("repeat the password: ") != given:
-            raise CliError("these are two passwords; nothing was written")
+    given = _password("a new keystore needs a password", "a password for the new keystore: ", "repeat the password: ")
     if not given:
         raise ConfigProblem("the password is empty", "without one, whoever gets the file has the money")
+    return given
+
+
+def _password(need: str, question: str, repeat: str | None = None) -> str:
+    given = password_from_file()
+    if given is not None:
+        return given
+    if not can_hide():
+        hint = f"{PASSWORD_FILE} names a file, readable by you only, whose first line is the password"
+        raise ConfigProblem(f"{need}, and there is no terminal to ask on", hint)
+    given = hidden(question)
+    if given and repeat and hidden(repeat) != given:
+        raise CliError("these are two passwords; nothing was written")
     return given
 
 

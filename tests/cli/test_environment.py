@@ -109,6 +109,24 @@ def test_notes_that_nobody_takes_change_nothing(trade: Terminal, service: Script
 # Homes
 
 
+@each_of(
+    ("line", "variable"),
+    [
+        *(("--mock account show", "TRADE_HOME"), ("pay budget", "TRADE_HOME"), ("config path", "TRADE_HOME")),
+        *(("pay key address", "TRADE_KEYSTORE"), ("--mock account show --out URL.json", "")),
+    ],
+)
+def test_a_url_is_no_path(trade: Terminal, monkeypatch: pytest.MonkeyPatch, line: str, variable: str) -> None:
+    """Nothing is made, and its password is not shown."""
+    url = "postgresql://user:hidden@host/db"
+    (trade.home / "here").mkdir(exist_ok=True)
+    monkeypatch.chdir(trade.home / "here")
+    run = trade(*line.replace("URL", url).split(), env={variable: url} if variable else {})
+    assert run.code != 0
+    assert "hidden" not in run.err
+    assert list((trade.home / "here").iterdir()) == []
+
+
 @each_of("line", ["account show", "agents list -n 1", "pay budget", "mock status"])
 @each_of("home", ["below a file", "a file", "nowhere"])
 def test_a_home_that_cannot_be_written(trade: Terminal, line: str, home: str) -> None:

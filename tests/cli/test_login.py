@@ -438,6 +438,7 @@ def test_whoami(shell: Terminal, service: Scripted) -> None:
     "added",
     [
         *("\ufeff{}\r\n", "'{}'\r\n", '"{}"', ' \ufeff"{}"\r\n', "TRADE_API_KEY={}", 'export TRADE_API_KEY="{}"\n'),
+        *("api_key={}", "export trade_api_key={}\n", "key: {}", '  "api_key": "{}",\n', "API-Key = '{}'"),
         *("\ufeffTRADE_API_KEY='{}'\r\n", "set TRADE_API_KEY={}\r\n", '$env:TRADE_API_KEY = "{}"\r\n'),
     ],
 )
@@ -455,11 +456,12 @@ def test_what_a_file_adds_to_a_key_is_no_part_of_it(shell: Terminal, service: Sc
 
 def test_a_line_that_sets_another_variable_is_refused(shell: Terminal, service: Scripted) -> None:
     private = "0x" + "5a" * 32
-    line = f"export TRADE_WALLET_KEY={private}\n"
-    run = shell("login", "--api-key-stdin", "--yes", "--base-url", service.url, stdin=line)
-    assert (run.code, service.keys) == (3, [])
-    assert run.problem["message"] == "this line sets TRADE_WALLET_KEY, and what is needed is TRADE_API_KEY"
-    assert private not in run.out + run.err
+    for name in ("TRADE_WALLET_KEY", "private_key", "trade_wallet_key"):
+        line = f"export {name}={private}\n"
+        run = shell("login", "--api-key-stdin", "--yes", "--base-url", service.url, stdin=line)
+        assert (run.code, service.keys) == (3, [])
+        assert run.problem["message"] == f"this line sets {name}, and what is needed is TRADE_API_KEY"
+        assert private not in run.out + run.err
 
 
 # Where something is odd

@@ -228,7 +228,7 @@ def test_reconcile(buyer: Terminal, shop: MockServer) -> None:
     run = buyer("pay", "reconcile")
     assert run.code == 14
     assert [note["note"] for note in run.notes] == [
-        f"look at the wallet, then say what it was: trade pay reconcile --mark paid|unpaid {spoiled}"
+        f"look at the wallet, then say what it was: trade pay reconcile --mark paid {spoiled}, or --mark unpaid"
     ]
     found = {one["id"]: one for one in run.lines}
     assert {name: one["outcome"] for name, one in found.items()} == {
@@ -287,7 +287,7 @@ def test_all_that_expired_may_be_marked_at_once(trade: Terminal) -> None:
 def test_a_limit_that_is_set_during_the_question_stays(buyer: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     def meanwhile(question: str) -> bool:
         with Ledger(buyer.home / "ledger.sqlite3") as ledger:
-            ledger.set_setting("budget", lambda before: Budget(per_day="0.5", total="2").to_json())
+            ledger.set_setting("budget", lambda before: Budget(per_call="1", per_day="0.5", total="2").to_json())
         return True
 
     buyer("pay", "budget", "set", "--per-day", "5", "--per-call", "1")
@@ -296,6 +296,9 @@ def test_a_limit_that_is_set_during_the_question_stays(buyer: Terminal, monkeypa
         assert buyer("pay", "budget", "set", "--per-call", "0.25", answers="y\n").code == 0
         kept = Budget.from_json(ledger.setting("budget"))
         assert kept == Budget(per_call="0.25", per_day="0.5", total="2")
+        run = buyer("pay", "budget", "set", "--per-call", "0.75", "--total", "9", answers="y\n")
+        assert (run.code, Budget.from_json(ledger.setting("budget")).per_call) == (3, Budget(per_call="1").per_call)
+        assert "per_call_usd was 0.25, and is 1.00 now; nothing was set" in run.err
         ledger.set_setting("budget", lambda before: Budget.unlimited().to_json())
         assert buyer("pay", "budget", "set", "--per-day", "5").code == 0
         assert buyer("pay", "budget", "set", "--per-day", "none").code == 0
@@ -331,7 +334,7 @@ def test_reconcile_says_what_to_do_at_any_width(buyer: Terminal, shop: MockServe
     lost = buyer(*PRICES).problem["payment"]["id"]
     run = buyer("pay", "reconcile", tty=True, columns=columns, env={"NO_COLOR": "1"})
     assert run.code == 14
-    assert f"trade pay reconcile --mark paid|unpaid {spoiled}\n" in run.err
+    assert f"trade pay reconcile --mark paid {spoiled}, or --mark unpaid\n" in run.err
     assert f"trade pay resume {lost}, or" in run.err
     assert f"still in doubt: trade pay resume {lost}, or trade pay reconcile after " in " ".join(run.err.split())
 
@@ -372,7 +375,7 @@ def test_reconcile_frees_what_the_chain_has_not_seen(buyer: Terminal, shop: Mock
     assert (run.code, row["outcome"]) == (14, "unresolved")
     assert row["message"].endswith("the chain decides nothing: 127.0.0.1:" + row["message"].rpartition("127.0.0.1:")[2])
     assert "it is a node of chain 1, not of Base (8453)" in row["message"]
-    assert f"--mark paid|unpaid {name}" in run.notes[0]["note"]
+    assert f"--mark paid {name}, or --mark unpaid" in run.notes[0]["note"]
     run = buyer("pay", "reconcile")
     (row,) = run.lines
     assert (run.code, row["outcome"], row["status"]) == (0, "released", "not paid")
@@ -391,7 +394,7 @@ def test_reconcile_lists_what_was_delivered_without_a_receipt(buyer: Terminal, s
     (row,) = run.lines
     assert (run.code, row["id"], row["status"], row["charged"]) == (14, name, "answered", "unknown")
     assert (row["outcome"], row["message"]) == ("unresolved", "answered without a receipt")
-    assert run.notes[0]["note"].endswith(f"trade pay reconcile --mark paid|unpaid {name}")
+    assert run.notes[0]["note"].endswith(f"trade pay reconcile --mark paid {name}, or --mark unpaid")
     buyer.env["TRADE_RPC_URL"] = shop.rpc_url
     (row,) = buyer("pay", "reconcile").lines
     assert row["outcome"] == "unresolved"

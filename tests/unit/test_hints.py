@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import socket
@@ -450,3 +451,11 @@ def test_an_unsent_request_has_no_response() -> None:
     with pytest.raises(RateLimitError) as caught:
         unsent()
     assert caught.value.response is None
+
+
+def test_a_command_in_a_message_can_be_pasted() -> None:
+    """`--mark paid|unpaid` is a pipe."""
+    for file in Path(tradesdk.__file__).parent.parent.glob("tradesdk*/**/*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not re.search(r"--\w[\w-]* \w+\|\w|^\|\w+$", node.value), (file, node.lineno)

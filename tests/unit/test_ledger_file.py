@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,16 @@ from tradesdk import (
     PaymentRefusedError,
     ReasonCode,
     SignedHeader,
+    TradeClient,
+    TradeError,
+    create_keystore,
 )
 from tradesdk.payments.ledger.schema import VERSION
 
 from .._rows import each_of
 from ._ledger import NOW, PLENTY, draft, set_budget, submit, submitted, told
 
+URL = "postgresql://user:hidden@host/db"
 SECRET = SignedHeader("c2VjcmV0LWNoZXF1ZQ==" * 200)
 posix = pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
 
@@ -316,3 +321,24 @@ def test_many_threads_may_open_it_at_once(path: Path) -> None:
     assert len(ledgers[0].history()) == 8
     for ledger in ledgers:
         ledger.close()
+
+
+@each_of(
+    "use",
+    [
+        lambda: Ledger(URL),
+        lambda: Ledger(Path(URL)),
+        Ledger,
+        lambda: TradeClient(api_key="k" * 32, base_url="http://127.0.0.1:9").signals.stream(chain=56, checkpoint=URL),
+        lambda: TradeClient(api_key="k" * 32, base_url="http://127.0.0.1:9").signals.stream(chain=56, checkpoint=True),
+        lambda: create_keystore(URL, "password"),
+    ],
+)
+def test_a_url_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, use: Callable[[], object]) -> None:
+    """Nothing is made, and its password is not shown."""
+    monkeypatch.setenv("TRADE_HOME", URL)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TradeError) as caught:
+        use()
+    assert "hidden" not in f"{caught.value} {caught.value.hint}"
+    assert list(tmp_path.iterdir()) == []

@@ -204,6 +204,11 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert [type(kept) for kept in (policy.max_retries, policy.base, timeout.connect)] == [int, float, float]
     with TradeClient(api_key=KEY, base_url=BASE, timeout=whole(3), deadline=real(9.5), max_retries=few(1)) as client:
         client.with_options(timeout=real(2.5), deadline=whole(3), max_retries=whole(0))
+    for fraction in (numpy.float64(8453), 8453.0, Decimal(8453)):
+        refused(lambda c, bad: c.signals.latest(chain=bad), fraction, "chain must be 8453")
+        refused(
+            lambda c, bad: c.agents.create(name="n", wallet_id="w", chain_id=bad), fraction, "chain_id must be 8453"
+        )
     for true in (True, numpy.bool_(True)):
         refused(lambda c, bad: c.trades.list(limit=bad), true, "limit must be a whole number")
         refused(LATEST, true, "min_confidence must be")

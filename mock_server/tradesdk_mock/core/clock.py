@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
+from numbers import Real
 from weakref import WeakKeyDictionary
 
 from .errors import MockServerError
@@ -134,6 +135,9 @@ class MockClock:
         """
         if allow_backwards and set is None:
             raise ValueError("allow_backwards=True needs a time to set")
+        for value in (set, advance, speed):
+            if value is not None and not isinstance(value, Real):
+                raise ValueError(f"{value!r} is not a number; times are in Unix seconds, as datetime.timestamp() returns")
         with self._changing():
             real, real_mono = RealTime.now(), RealTime.monotonic()
             now = self._now_at(real)

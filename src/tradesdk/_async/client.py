@@ -17,7 +17,7 @@ from .base_client import AsyncBaseClient, open_session
 from .session import AsyncRateLimiter
 
 if not TYPE_CHECKING:
-    from .._values.parts import part
+    from .._http.parts import part
 if TYPE_CHECKING:
     from functools import cached_property as part  # stands last: documentation tools know this one
 

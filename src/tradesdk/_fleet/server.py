@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from .._http.parts import loading
 from .._values.text import printable
 from ..errors import ConfigError, ErrorCode, FleetError
 
@@ -70,6 +71,7 @@ class Server:
     """How many there are in the URL."""
 
 
+@loading()
 def server(url: str | None = None, schema: str = SCHEMA) -> Server:
     """The server of a URL, by default `TRADE_FLEET`. A `ConfigError` says what is wrong with that."""
     try:

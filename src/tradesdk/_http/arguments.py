@@ -13,7 +13,7 @@ from functools import wraps
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
-from .._values.text import display, printable, real, wrong_number
+from .._values.text import display, is_url, printable, real, wrong_number
 from ..errors import ConfigError, InvalidArgumentError, TradeError
 
 if TYPE_CHECKING:
@@ -113,10 +113,15 @@ def optional_text(name: str, value: str | None) -> str | None:
     return None if value is None else required_text(name, value)
 
 
+NO_FILE = "give a path; for a ledger in a database: Ledger.postgres(url), or TRADE_FLEET for trade"
+
+
 def file_path(name: str, path: str | os.PathLike[str]) -> Path:
     """The absolute path of a file: the process may change its working directory."""
     from pathlib import Path
 
+    if is_url(str(path)):
+        raise InvalidArgumentError(f"{name} must be the path of a file, not a URL", hint=NO_FILE)
     with suppress(TypeError, ValueError, OSError):
         given = os.fspath(path)
         if isinstance(given, str) and given and b"\0" not in os.fsencode(given):
@@ -130,7 +135,7 @@ def comparable(text: str) -> str:
 
 
 def chain(name: str, value: int) -> int:
-    if isinstance(value, bool) or value not in CHAINS:
+    if not is_whole(value) or value not in CHAINS:
         raise wrong_argument(name, "8453 (Base) or 56 (BNB Chain)", value)
     return int(value)
 

@@ -12,15 +12,16 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
-from urllib.parse import SplitResult, quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, unquote_to_bytes, urlsplit
 
 from .._system.interrupts import failures
 from .._values.frames import hides_locals
 from .._values.http import Headers, RawResponse
-from .._values.text import bare_key, is_number, printable, real
+from .._values.text import bare_key, is_number, is_url, printable, real
 from .._version import __version__
 from ..errors import ConfigError
-from .arguments import wrong_setting
+from .arguments import NO_FILE, wrong_setting
+from .parts import loading
 from .retry import RetryPolicy
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _LONGEST_KEY = 512
 _WALLET_KEY = re.compile(r"0x[0-9a-fA-F]{64}")
 _IN_PATH = "/%:@!$&'()*+,;=~"
 _BRACKETS = re.compile(r"[^\[\]]*|\[[^\[\]]*\](:\d*)?")  # around a whole address, or none: urlsplit takes any
+_ESCAPED = re.compile(r"%[0-9a-fA-F]{2}")
 _USER = re.compile(r"^((?:\w+:)?//)?.*@", re.DOTALL)
 _QUERY = re.compile(r"([?#]).+", re.DOTALL)
 
@@ -264,7 +266,7 @@ def check_base_url(url: str, *, allow_insecure: bool, why_https: str = KEY_IN_TH
         raise _bad_url(f"the {name} {display} is not https: {why_https}")
     if any(segment in (".", "..") for segment in unquote(parts.path).split("/")):
         raise _bad_url(f"the {name} must not contain . or .. as a segment: {display}")
-    path = parts.path.rstrip("/")
+    path = _ESCAPED.sub(lambda one: quote(unquote_to_bytes(one[0]), safe=""), parts.path).rstrip("/")
     last = path.rpartition("/")[2]
     if last == "v1":
         path = path[: -len("/v1")].rstrip("/")
@@ -275,6 +277,7 @@ def check_base_url(url: str, *, allow_insecure: bool, why_https: str = KEY_IN_TH
     return f"{parts.scheme}://{host}{at}{quote(path, safe=_IN_PATH)}"
 
 
+@loading()
 def canonical_host(parts: SplitResult) -> str:
     """The only spelling of a URL's host: lower case, ASCII (IDNA), no dot at the end, IPv6 in its short form.
 
@@ -370,11 +373,14 @@ def policy(given: RetryPolicy, max_retries: int | None) -> RetryPolicy:
     return given if max_retries is None else replace(given, max_retries=max_retries)
 
 
+@loading()
 def data_folder(of: str) -> Path:
     """`TRADE_HOME`, else the platform's data folder for `trade`. It may not exist yet."""
     from pathlib import Path
 
     home = os.environ.get("TRADE_HOME")
+    if home and is_url(home):
+        raise ConfigError("TRADE_HOME must be a folder, not a URL", hint=NO_FILE)
     try:
         if home:
             return Path(home).expanduser()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from .._http import settings
 from .._http.arguments import flags, wrong_setting
+from .._http.parts import loading
 from .._http.retry import RetryPolicy
 from .._http.settings import ApiKey, Timeout
 from .._http.tls import check_tls_variables
@@ -129,6 +130,7 @@ def open_session(
     )
 
 
+@loading()
 def open_sender(
     base_url: str, http_client: HttpClient | None, *, secret_path: settings.SecretPath | None = None
 ) -> Sender:

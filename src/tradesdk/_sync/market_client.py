@@ -45,7 +45,7 @@ from .purchase_driver import PurchaseDriver
 from .session import RateLimiter, Session
 
 if not TYPE_CHECKING:
-    from .._values.parts import part
+    from .._http.parts import part
 if TYPE_CHECKING:
     from functools import cached_property as part  # stands last: documentation tools know this one
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 _FOREIGN_OFFER = "this client pays only with USDC on Base; check whether the service has changed how it is paid"
 _BROKEN_OFFER = "the service's offer is not valid; report it to the service"
@@ -139,7 +140,9 @@ HINTS: dict[str, str] = {
 
 def too_many_files(error: BaseException) -> bool:
     """Whether the system opens no more files for this process or at all."""
-    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
+    return getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) or (
+        isinstance(error, ImportError) and os.strerror(errno.EMFILE) in str(error)  # a library written in C
+    )
 
 
 def of_file(error: OSError, usual: str = "") -> str:

@@ -47,6 +47,11 @@ def real(value: object) -> float:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]  # an int
 
 
+def is_url(path: str) -> bool:
+    """Whether it is a URL, or the path that `pathlib` makes of one. It may contain a password."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path) is not None
+
+
 def wrong_number(name: str, expected: str, value: object) -> tuple[str, str]:
     """Message and hint for an argument that is not the number it must be; the hint is empty if that says it all."""
     if is_number(value):

@@ -92,7 +92,7 @@ def _how_to_mark(payment: Payment) -> str:
         return f"client.payments.mark({payment.id!r}, paid=True) (trade pay reconcile --mark paid {payment.id})"
     return (
         f"check the wallet and mark the payment: client.payments.mark({payment.id!r}, paid=…) "
-        f"(trade pay reconcile --mark paid|unpaid {payment.id})"
+        f"(trade pay reconcile --mark paid {payment.id}, or --mark unpaid)"
     )
 
 

@@ -12,7 +12,7 @@ import typer
 
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import FIRST, DryRun, Yes, parse_span, whole
-from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.pay import key
 from tradesdk_cli.pay.calls import ENDPOINTS, Call
 from tradesdk_cli.session import session, target_of
@@ -205,9 +205,17 @@ def _set_budget(run: Session, changes: dict[str, str], *, yes: bool, dry_run: bo
     }
     given = Budget(**limits)
 
-    def changed(kept: Budget) -> Budget:
-        merged = {name: getattr(given if name in limits else kept, name) for name in LIMITS}
-        return Budget.from_micro(merged, is_unlimited=kept.is_unlimited)
+    def changed(setting: str | None) -> str:
+        now = Budget.from_json(setting)
+        for name in body:
+            asked, other = (limits_of(each)[name] or "none" for each in (kept, now))
+            if asked != other:
+                meanwhile = f"{name} was {asked}, and is {other} now"
+                raise ConfigProblem(
+                    f"another command has changed the budget: {meanwhile}; nothing was set", "run it again"
+                )
+        merged = {name: getattr(given if name in limits else now, name) for name in LIMITS}
+        return Budget.from_micro(merged, is_unlimited=now.is_unlimited).to_json()
 
     kept = Budget.from_json(run.ledger.setting("budget"))
     body = {f"{name}_usd": limits_of(given)[f"{name}_usd"] for name in limits}
@@ -217,7 +225,7 @@ def _set_budget(run: Session, changes: dict[str, str], *, yes: bool, dry_run: bo
         return True
     if not approve(run, change, yes=yes, dry_run=dry_run):
         return False
-    run.ledger.set_setting("budget", lambda now: changed(Budget.from_json(now)).to_json())
+    run.ledger.set_setting("budget", changed)
     return True
 
 

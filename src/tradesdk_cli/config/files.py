@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -208,8 +209,10 @@ def expanded(path: str) -> Path:
     """A path that was typed, with `~` as the home folder.
 
     Raises:
-        ConfigProblem: there is no home folder.
+        ConfigProblem: there is no home folder, or it is a URL.
     """
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path):  # it may contain a password
+        raise ConfigProblem("a URL was given as a path", "give a path; for a ledger in a database: TRADE_FLEET")
     try:
         return Path(path).expanduser()
     except RuntimeError:

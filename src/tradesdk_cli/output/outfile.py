@@ -16,6 +16,7 @@ from io import FileIO
 from itertools import islice
 from pathlib import Path
 
+from tradesdk_cli.config.files import expanded
 from tradesdk_cli.errors import Unwritable, UsageProblem
 from tradesdk_cli.files import Half
 from tradesdk_cli.files import write_all as _write_all
@@ -49,6 +50,7 @@ class OutFile:
             UsageProblem: it is a folder, its folder is not there, or one of them may not be written; or the ending says
                 something else than what could be in it.
         """
+        path = expanded(str(path))
         self.shown = visible(str(path))
         self.form = ENDINGS.get(path.suffix.lower())
         """The format that its ending asks for; None when it says nothing."""

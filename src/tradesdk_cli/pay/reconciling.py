@@ -130,10 +130,10 @@ def _say_what_is_left(run: Session, found: Reconciliation) -> bool:
     program = run.settings.program
     proven = {payment.id for payment, verdict in found.witnessed if verdict.paid}
     for payment in found.unresolved:
-        what, mark = "look at the wallet, then say what it was", "paid|unpaid"
+        what, other = "look at the wallet, then say what it was", ", or --mark unpaid"
         if payment.id in proven:
-            what, mark = "it was paid: ask the service for the answer, or allow to buy it again", "paid"
-        run.out.note(f"{what}: {program} pay reconcile --mark {mark} {payment.id}")
+            what, other = "it was paid: ask the service for the answer, or allow to buy it again", ""
+        run.out.note(f"{what}: {program} pay reconcile --mark paid {payment.id}{other}")
     in_doubt = [payment for payment in found.live if payment.in_doubt]
     for payment in in_doubt:
         over = f"{surely_over(payment):%H:%M:%S} UTC"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..._http.arguments import MAX_PAGE, confidence, optional_identifier, optional_whole, period
 from ..._http.arguments import chain as checked_chain
+from ..._http.parts import loading
 from ..._http.request import Listing, endpoint, model_request
 from ...models.signals import Signal, SignalList
 from ..concurrency import argument_called
@@ -114,6 +115,7 @@ class AsyncSignalsResource(AsyncResource):
     ) -> AsyncSignalStream[StreamItem]: ...
 
     @argument_called("chain", not_="chain_id")
+    @loading()
     def stream(
         self,
         *,

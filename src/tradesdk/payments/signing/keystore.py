@@ -18,7 +18,7 @@ from ..._system.interrupts import failures
 from ..._values.frames import hides_locals
 from ..._values.hints import of_file
 from ..._values.http import parse_json
-from ..._values.text import printable, without_keys
+from ..._values.text import is_url, printable, without_keys
 from ...errors import ConfigError, ErrorCode, InvalidArgumentError
 from .secp256k1 import Opened, checksummed, eth_account, key_bytes, looks_like_a_key, opened
 
@@ -116,7 +116,7 @@ def _named(path: str | os.PathLike[str]) -> tuple[Path, str]:
     with contextlib.suppress(TypeError, UnicodeError):
         if b"\0" not in os.fsencode(path):
             text = os.fspath(path)
-    if not isinstance(text, str) or not text or looks_like_a_key(text):
+    if not isinstance(text, str) or not text or looks_like_a_key(text) or is_url(text):
         raise ConfigError(
             "path must be the path of a keystore file", code="invalid_keystore"
         )  # it may be a key, so it is not shown

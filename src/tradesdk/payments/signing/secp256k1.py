@@ -13,9 +13,10 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache, partial
 
+from ..._http.parts import loading
 from ..._system.interrupts import failures
 from ..._values.text import bare_key, without_keys
-from ...errors import ConfigError
+from ...errors import ConfigError, TradeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Opened:
         return f"Opened({self.address})"
 
 
+@loading()
 def eth_account() -> type[Account]:
     """eth-account, but not the limit of recursion that its import sets: it is so high that the stack would overflow."""
     if "eth_account" in sys.modules:  # also while another thread imports it and will put the limit back
@@ -121,8 +123,8 @@ def opened(key: object) -> Opened | str:
         return raw
     try:
         return Opened(*(_by_coincurve(raw) or _by_eth_account(raw)), partial(_purchase_secret, raw))
-    except failures(OSError) as error:
-        return f"the private key could not be loaded: {error.strerror}"
+    except failures(OSError, TradeError) as error:
+        return f"the private key could not be loaded: {error}"
     except failures(Exception):
         return "the private key could not be loaded: neither coincurve nor eth-account works here"
 
