@@ -113,8 +113,8 @@ def test_what_it_shows(real: RealTime, name: str) -> None:
             ({"advance": 5, "speed": wrong}, "not a speed")
             for wrong in (0, -1, math.nan, math.inf, 1_000_000.5, -(10**30))
         ),
-        *(({"set": wrong}, "is not a number") for wrong in ("2040-01-01", datetime(2040, 1, 1, tzinfo=UTC))),
-        *(({name: "5"}, "is not a number") for name in ("set", "advance", "speed")),
+        *(({"set": wrong}, "Unix seconds") for wrong in ("2040-01-01", datetime(2040, 1, 1, tzinfo=UTC))),
+        *(({name: "5"}, "is not a number") for name in ("advance", "speed")),
         ({"set": START - 10_000}, "allow_backwards"),
         ({"set": START + 500, "advance": -1}, "can't advance"),
         ({"set": 99_999_999_999, "advance": 1}, "can't advance"),

@@ -135,9 +135,9 @@ class MockClock:
         """
         if allow_backwards and set is None:
             raise ValueError("allow_backwards=True needs a time to set")
-        for value in (set, advance, speed):
+        for value in (advance, speed):
             if value is not None and not isinstance(value, Real):
-                raise ValueError(f"{value!r} is not a number; times are in Unix seconds, as datetime.timestamp() returns")
+                raise ValueError(f"{value!r} is not a number")
         with self._changing():
             real, real_mono = RealTime.now(), RealTime.monotonic()
             now = self._now_at(real)
@@ -254,8 +254,8 @@ class Timeout:
 
 def check_time(ts: float) -> None:
     """ValueError unless `ts` is a time in Unix seconds that the service may show."""
-    if not 0 <= ts < END:
-        raise ValueError(f"{ts!r} is not a time in Unix seconds")
+    if not (isinstance(ts, Real) and 0 <= ts < END):
+        raise ValueError(f"{ts!r} is not a time in Unix seconds, such as datetime.timestamp() returns")
 
 
 _waiting: WeakKeyDictionary[MockClock, dict[object, float]] = WeakKeyDictionary()
