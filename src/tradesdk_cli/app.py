@@ -13,7 +13,7 @@ from typer.main import get_command
 
 from tradesdk_cli.cli import params
 from tradesdk_cli.cli.group import RootGroup, Verbs, add_lazily
-from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, Interrupted, Unwritable, UsageProblem
+from tradesdk_cli.errors import ClosedPipe, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.interrupts import say_interrupted
 from tradesdk_cli.text import visible
 
@@ -71,7 +71,10 @@ def _version(value: bool | None) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(
+    invoke_without_command=True,
+    help="Agents, signals, market data. Without an account: trade demo. Else: trade login.",
+)
 def root(
     ctx: typer.Context,
     output: params.Output = None,
@@ -91,7 +94,7 @@ def root(
         typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and stop."),
     ] = None,
 ) -> None:
-    """Agents, signals, market data. Without an account: trade demo. Else: trade login."""
+    """Without a command it shows them all."""
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
 
@@ -109,11 +112,9 @@ def run(argv: list[str]) -> int:
     """Runs one command line; prints what went wrong and returns the exit code."""
     flags: dict[str, Any] = {}
     try:
-        result = command().main(argv, prog_name="trade", standalone_mode=False, obj=flags)
+        code = _invoke(argv, flags)
         _flush()
-        if result == INTERRUPTED:
-            return say_interrupted()
-        return result if isinstance(result, int) else 0
+        return code
     except (ClosedPipe, BrokenPipeError):
         _forget_stdout()
         return 0
@@ -121,13 +122,6 @@ def run(argv: list[str]) -> int:
         return interrupted.exit_code
     except KeyboardInterrupt as interrupt:
         return say_interrupted(interrupt)
-    except typer.Abort:
-        return say_interrupted()
-    except SystemExit as end:  # Typer's way out of a pipe that closed while it printed help
-        if isinstance(end.__context__, BrokenPipeError):
-            _forget_stdout()
-            return 0
-        return end.code if isinstance(end.code, int) else 0
     except typer.TyperException as error:
         from tradesdk_cli.cli.usage_errors import usage_problem
         from tradesdk_cli.config.settings import program_of
@@ -152,6 +146,17 @@ def run(argv: list[str]) -> int:
 
         flags["output"] = requested_output(argv) or flags.get("output")
     return _report(problem, flags)
+
+
+def _invoke(argv: list[str], flags: dict[str, Any]) -> int:
+    """Calls the command. Typer's own `main` would end with 130 for SIGTERM too, and with 1 for a pipe that closed."""
+    root: Any = command()
+    try:
+        with root.make_context("trade", list(argv), obj=flags) as context:
+            root.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    return 0
 
 
 def _report(problem: Problem, flags: dict[str, Any]) -> int:

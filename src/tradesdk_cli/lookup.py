@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tradesdk_cli.errors import NOT_FOUND, CliError, ConfigProblem, RefusedByMock, UsageProblem
@@ -168,8 +169,6 @@ def _described(kind: Kind, thing: Any) -> str:
 
 
 def _not_there(run: Session, kind: Kind, text: str, things: Sequence[Any]) -> NotThere:
-    from difflib import get_close_matches
-
     from tradesdk_cli.redact import looks_secret
 
     words = {word.casefold(): word for thing in reversed(things) for word in (thing.id, *_names(kind, thing))}

@@ -46,18 +46,14 @@ class Session:
     @cached_property
     def client(self) -> TradeClient:
         """The SDK's client for the service, or for the embedded mock."""
-        http = where = None
+        http = None
         if self.settings.mock:
             base_url, http = self.mock.service.url, self.mock.http_client()
             self._stack.callback(http.close)
-            where = f"a mock in this process ({self.mock.file})"
         else:
-            from tradesdk_cli.config.credentials import without_password
-
             base_url = self.settings.base_url or ""
             if not base_url:
                 raise ConfigProblem("no base URL: log in with trade login, set TRADE_BASE_URL, or use --base-url", _TRY)
-            where = f"{without_password(base_url)} ({self.settings.sources['base_url'].removeprefix('flag ')})"
         found = self.api_key(base_url)
         if found is None:
             raise ConfigProblem(
@@ -66,8 +62,18 @@ class Session:
             )
         key, origin = found
         if self.settings.verbose > 1:
-            self.out.note(f"the service is {where}, the key is from {origin}")
+            self.out.note(f"the service is {self._service}, the key is from {origin}")
         return self.connect(base_url, key, http)
+
+    @property
+    def _service(self) -> str:
+        """The service, and where its address is from."""
+        if self.settings.mock:
+            return f"a mock in this process ({self.mock.file})"
+        from tradesdk_cli.config.credentials import without_password
+
+        source = self.settings.sources["base_url"].removeprefix("flag ")
+        return f"{without_password(self.settings.base_url or '')} ({source})"
 
     def connect(self, base_url: str, key: str, http: Any = None) -> TradeClient:
         """A client for this address with this key, whatever the settings say; closed at the end. `http` is its own.

@@ -16,6 +16,7 @@ import pytest
 import tradesdk_cli.output.printer as printing
 from tradesdk import LocalSigner, TradeClient
 from tradesdk_cli.mcp.approvals import Approvals, approvals_file
+from tradesdk_cli.output.lines import Lines
 from tradesdk_mock import MockServer
 
 from .._stock import stocked
@@ -253,7 +254,7 @@ def settle_in(trade: Terminal, server: MockServer) -> None:
 def handed(patch: pytest.MonkeyPatch) -> Iterator[list[Handed]]:
     """Notes what is handed over meanwhile; items of a stream are one list."""
     found: list[Handed] = []
-    one, many, line = printing.Output.one, printing.Output.many, printing.Output.line
+    one, many, put = printing.Output.one, printing.Output.many, Lines.put
 
     def print_one(out: Any, item: Any, **options: Any) -> None:
         found.append(Handed(False, plain(item)))
@@ -264,16 +265,16 @@ def handed(patch: pytest.MonkeyPatch) -> Iterator[list[Handed]]:
         found.append(Handed(True, plain([item for page in kept for item in page])))
         return many(out, columns, iter(kept), **options)
 
-    def print_line(out: Any, item: Any, **options: Any) -> None:
+    def put_line(lines: Any, item: Any, **options: Any) -> None:
         if not found:
             found.append(Handed(True, []))
         found[0].value.append(plain(item))
-        line(out, item, **options)
+        put(lines, item, **options)
 
     with patch.context() as patched:
         patched.setattr(printing.Output, "one", print_one)
         patched.setattr(printing.Output, "many", print_many)
-        patched.setattr(printing.Output, "line", print_line)
+        patched.setattr(Lines, "put", put_line)
         yield found
 
 

@@ -108,7 +108,7 @@ def test_global_options_have_a_page(trade: Terminal) -> None:
 
 def test_the_verbs_that_a_noun_is_said_to_have_are_its_verbs() -> None:
     for words, listed, real in nouns(ROOT):
-        _, colon, verbs = listed.help.rstrip(".").partition(": ")
+        _, colon, verbs = listed.get_short_help_str().rstrip(".").partition(": ")
         named = [name for name, verb in real.commands.items() if not verb.hidden]
         assert not colon or set(verbs.split(", ")) <= set(named), words
 
@@ -116,7 +116,7 @@ def test_the_verbs_that_a_noun_is_said_to_have_are_its_verbs() -> None:
 def test_the_list_of_a_noun_says_of_a_verb_what_the_verb_says() -> None:
     lists = {words: real for words, _, real in nouns(ROOT)}
     lazy = {
-        (*words, name): (found.help, found.load().help)
+        (*words, name): (found.short_help, found.load().help)
         for words, real in lists.items()
         for name, found in real.commands.items()
         if isinstance(found, LazyCommand)

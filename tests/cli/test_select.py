@@ -327,7 +327,7 @@ def test_the_first_item_of_a_stream_decides_which_fields_there_are(trade: Termin
 
 def test_a_selection_copies_what_it_changes() -> None:
     item = {"a": {"b": 1, "c": 2}, "x.y": 3}
-    assert Selection(None, ("a", "a.b", "x.y")).pick(item) == item
+    assert Selection(None, ("a", "a.b", "x.y")).pick([item]) == [item]
     assert item == {"a": {"b": 1, "c": 2}, "x.y": 3}
     with pytest.raises(UsageProblem):
         Selection(None, ("a.d",)).look_at([item])

@@ -284,3 +284,13 @@ def test_what_is_drawn_is_data_when_something_is_selected(trade: Terminal, line:
     rows = run.json if isinstance(run.json, list) else [run.json]
     assert [list(row) for row in rows] == [[field]] * len(rows)
     assert trade(*line.split(), "--fields", field).out.startswith("{"), "no picture, no page"
+
+
+def test_every_value_is_read_by_what_can_refuse_it() -> None:
+    """A type that is called with a word, such as `int`, would raise its own error."""
+    for words, leaf in LEAVES.items():
+        for param in leaf.params:
+            described = param.type_descriptor
+            kind = str(described.annotation).removeprefix("list[").removesuffix("]")
+            known = kind in ("str", "<class 'str'>", "<class 'bool'>", "<class 'pathlib.Path'>")
+            assert known or described.choices or described.parameter_info.parser, (*words, param.name)

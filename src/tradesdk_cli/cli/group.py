@@ -1,6 +1,6 @@
-"""On top of Typer: groups imported when used, global options anywhere, no pydantic before a value needs it.
+"""On top of Typer: groups imported when used, global options anywhere, values read without pydantic.
 
-Typer checks every value with pydantic, absent ones too, which would make `trade agents --help` import it.
+Typer reads every value with pydantic, absent ones too, which would make `trade agents --help` import it.
 """
 
 from __future__ import annotations
@@ -10,71 +10,68 @@ import sys
 from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
-from tradesdk_cli.errors import Interrupted, UsageProblem
-from tradesdk_cli.interrupts import raise_again, say_interrupted
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.interrupts import raise_again
 from tradesdk_cli.text import PLAIN, is_not_text, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
 
 GLOBAL_PANEL = "Global options"
 _WHOLE = 10_000
 
 
-class _LightParam:
-    """Leaves absent values and plain text unchecked, and says which value is not a choice."""
+class _Words:
+    """What reads the values of a parameter, in place of what Typer makes with pydantic."""
 
-    def process_value(self, ctx: Any, value: Any) -> Any:
-        if value is None and not getattr(self, "required", False):
-            return value
-        words = value if isinstance(value, (list, tuple)) else [value]
-        if self.metavar != "FILE":  # type: ignore[attr-defined]  # any bytes are the name of a file
-            for word in filter(is_not_text, words):
-                raise typer.BadParameter(f"{visible(word, 80)} is not UTF-8", ctx=ctx, param=self)  # type: ignore[arg-type]  # it is one
-        text = _plain_text(self, value)
-        if names := choices(self):
-            exact = self.type_descriptor.parameter_info.case_sensitive  # type: ignore[attr-defined]  # as below
-            known = names if exact else [name.lower() for name in names]
-            for word in words:
-                if isinstance(word, str) and (word if exact else word.lower()) not in known:
-                    near = "".join(f"; did you mean {name}?" for name in get_close_matches(word, names, 1))
-                    message = f"{word!r} is none of {', '.join(names)}{near}"
-                    raise typer.BadParameter(message, ctx=ctx, param=self)  # type: ignore[arg-type]  # it is one
-        if not text:
-            return super().process_value(ctx, value)  # type: ignore[misc]  # the other base class has it
-        callback = getattr(self, "callback", None)
-        return text if callback is None else callback(ctx, self, text)
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value of one word, or of several where the parameter takes several; None where there is none."""
+        if value is None:
+            return None
+        return [_read(param, word) for word in value] if isinstance(value, (list, tuple)) else _read(param, value)
 
 
-def choices(param: Any) -> list[str]:
-    """The words that a parameter takes; empty where it takes others."""
-    described = getattr(param, "type_descriptor", None)
-    if described is None or not described.is_choice or described.choices is None:
-        return []
-    return [str(getattr(choice, "value", choice)) for choice in described.choices]
-
-
-def _plain_text(param: Any, value: Any) -> str | list[str]:
-    """Text for a parameter that takes any text, where pydantic would find nothing; empty when it has to look."""
+def _read(param: Any, word: Any) -> Any:
+    if param.metavar != "FILE" and is_not_text(word):  # any bytes are the name of a file
+        raise typer.BadParameter(f"{visible(word, 80)} is not UTF-8")
     described = param.type_descriptor
-    if described.annotation not in (str, list[str]) or described.parameter_info.parser is not None:
-        return ""
-    return value if isinstance(value, str) else list(value or ())
+    if (parser := described.parameter_info.parser) is not None:
+        return parser(word)
+    if choices := {str(choice): choice for choice in described.choices or ()}:
+        for text, choice in choices.items():
+            if word == text or (not described.case_sensitive and word.lower() == text.lower()):
+                return choice
+        near = "".join(f"; did you mean {name}?" for name in get_close_matches(word, choices, 1))
+        raise typer.BadParameter(f"{word!r} is none of {', '.join(choices)}{near}")
+    kind, *_ = get_args(described.annotation) or (described.annotation,)
+    return kind(word)
 
 
-class LightOption(_LightParam, TyperOption):
+class LightOption(TyperOption):
     """An option that costs nothing when it is absent."""
 
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        return super().process_value(ctx, value) if value is not None or self.required else None
 
-class LightArgument(_LightParam, TyperArgument):
+    def get_runtime_param(self) -> Any:
+        return _Words()
+
+
+class LightArgument(TyperArgument):
     """An argument that costs nothing when it is absent. In help it has its name, without Python's type beside it."""
+
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        return super().process_value(ctx, value) if value is not None or self.required else None
+
+    def get_runtime_param(self) -> Any:
+        return _Words()
 
     @property
     def _shown(self) -> str:
@@ -89,14 +86,7 @@ class LightArgument(_LightParam, TyperArgument):
         return None if record is None else (self._shown, record[1])
 
 
-def _light(param: Any) -> Any:
-    """The same parameter as a light one. Typer fixes the classes it makes, so its objects are taken over."""
-    for ours, theirs in ((LightOption, TyperOption), (LightArgument, TyperArgument)):
-        if type(param) is theirs:
-            light = ours.__new__(ours)
-            vars(light).update(vars(param))
-            return light
-    return param
+_LIGHT: dict[type, type] = {TyperOption: LightOption, TyperArgument: LightArgument}
 
 
 def _is_global(param: Any) -> bool:
@@ -112,10 +102,6 @@ def remember(ctx: typer.Context, param: typer.CallbackParam, value: object) -> o
 
 class _Ours:
     """Shared by commands and groups: light parameters, the root's global options, help in sections."""
-
-    params: list[Any]
-    _made: tuple[Any, list[Any]] | None = None
-    """The root, and the parameters below it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -137,16 +123,15 @@ class _Ours:
         return text
 
     def get_params(self, ctx: Any) -> list[Any]:
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # from the other base class
         root = ctx.find_root().command
-        if self._made is None or self._made[0] is not root:  # asked for by the parser, and again for the values
-            own = [_light(param) for param in super().get_params(ctx)]  # type: ignore[misc]  # from the other base class
-            if root is not self:
-                # A command's own option goes before a global one.
-                taken = {name for param in own for name in param.opts}
-                shared = [param for param in root.params if _is_global(param) and not taken.intersection(param.opts)]
-                own += map(_light, shared)
-            self._made = root, own
-        return self._made[1]
+        if root is not self:
+            # A command's own option goes before a global one.
+            taken = {name for param in found for name in param.opts}
+            found = found + [param for param in root.params if _is_global(param) and taken.isdisjoint(param.opts)]
+        for param in found:  # Typer fixes the classes it makes
+            param.__class__ = _LIGHT.get(type(param), type(param))
+        return found
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
@@ -198,31 +183,14 @@ class SilentCommand(TradeCommand):
 class TradeGroup(_Ours, TyperGroup):
     """A noun, or the root."""
 
-    lines: Mapping[str, str] = {}
-    """Names that share a line of the help, separated by commas, and what it says."""
-
     @property
     def shown(self) -> list[str]:
         """The names of its commands, without those that only explain something."""
         return [name for name, command in self.commands.items() if not command.hidden]
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        shared = {names.split(", ")[0]: (names, text) for names, text in self.lines.items()}
-        others = {name for names in self.lines for name in names.split(", ")[1:]}
-        rows = [
-            shared.get(name) or (name, self.commands[name].get_short_help_str())
-            for name in self.shown
-            if name not in others
-        ]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
-
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except typer.TyperException as error:
-            error.__dict__["unknown"] = args[0]  # Typer says it in a text only
-            raise
+        ctx.args = args  # for an error's text: Typer names the word only in its own
+        return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         self.format_commands(ctx, formatter)
@@ -230,18 +198,21 @@ class TradeGroup(_Ours, TyperGroup):
 
 
 class RootGroup(TradeGroup):
-    """The root. Typer would end with 130 for every `KeyboardInterrupt`, and SIGTERM raises one too."""
+    """The root, whose first page is to fit a small terminal."""
+
+    lines: Mapping[str, str] = {}
+    """Names that share a line of the help, separated by commas, and what it says."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        shared = {name: (names, text) for names, text in self.lines.items() for name in names.split(", ")}
+        rows = (shared.get(name) or (name, self.commands[name].get_short_help_str()) for name in self.shown)
+        with formatter.section("Commands"):
+            formatter.write_dl(list(dict.fromkeys(rows)))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         self.format_commands(ctx, formatter)
         formatter.write_paragraph()
         formatter.write_text("Options (-o, --mock, --profile, --version, …): trade help options")
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as interrupt:
-            raise Interrupted(say_interrupted(interrupt)) from None
 
 
 class LazyCommand(TyperCommand):
@@ -251,7 +222,7 @@ class LazyCommand(TyperCommand):
     """
 
     def __init__(self, name: str, summary: str, module: str) -> None:
-        super().__init__(name=name, help=summary, rich_markup_mode=None)
+        super().__init__(name=name, short_help=summary, rich_markup_mode=None)
         self._module = module
         self._real: Any = None
 
@@ -262,9 +233,6 @@ class LazyCommand(TyperCommand):
             self._real = get_command(module.app if isinstance(module.app, typer.Typer) else module.app(self.name))
             add_lazily(self._real, getattr(module, "VERBS", {}), self._module, getattr(module, "FILES", {}))
         return self._real
-
-    def get_short_help_str(self, limit: int = 0) -> str:
-        return super().get_short_help_str(_WHOLE)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         return self.load().make_context(info_name, args, parent=parent, **extra)
@@ -289,10 +257,6 @@ class Verbs(typer.Typer):
         names = {"help_option_names": ["-h", "--help"]}
         super().__init__(rich_markup_mode=None, add_completion=False, context_settings=names, **settings)
 
-    def callback(self, *arguments: Any, **settings: Any) -> Callable[[Any], Any]:
-        add = super().callback(*arguments, **settings)
-        return lambda command: add(_keep_help(command))
-
     def verb(
         self,
         name: str,
@@ -305,27 +269,7 @@ class Verbs(typer.Typer):
         """Adds a command. `lines` are examples for its help, `shared` is for `gathered`; `silent`: it has no result."""
         made = SilentCommand if silent else TradeCommand
         add = self.command(name, cls=made, epilog=examples(*lines), hidden=hidden, help=help)
-
-        def added(command: Callable[..., None]) -> Callable[..., None]:
-            _keep_help(command)
-            if shared:
-                return add(gathered(**shared)(command))
-            # Once: Typer would evaluate them four times.
-            command.__annotations__ = get_type_hints(command, include_extras=True)
-            return add(command)
-
-        return added
-
-
-def _keep_help(command: Any) -> Any:
-    """`python -OO` drops docstrings, which are our help: then they are read from the source."""
-    if command.__doc__ is None:
-        import ast
-        from textwrap import dedent
-
-        (found,) = ast.parse(dedent(inspect.getsource(command))).body
-        command.__doc__ = ast.get_docstring(found)  # type: ignore[arg-type]  # of a function, it is one
-    return command
+        return lambda command: add(gathered(**shared)(command))
 
 
 def noun(name: str, help: str) -> Verbs:
@@ -337,14 +281,14 @@ def noun(name: str, help: str) -> Verbs:
 
 def _without_a_verb(ctx: typer.Context) -> None:
     """A noun alone lists, or shows its help."""
-    if ctx.invoked_subcommand is not None or not isinstance(ctx.command, TradeGroup):
+    group: Any = ctx.command
+    if ctx.invoked_subcommand is not None:
         return
-    if "list" not in ctx.command.shown:
+    if "list" not in group.shown:
         refuse_result_options(ctx)
         print(ctx.get_help())
         return
-    verb: Any = ctx.command.commands["list"]
-    with verb.make_context("list", [], parent=ctx) as listing:
+    with group.commands["list"].make_context("list", [], parent=ctx) as listing:
         listing.command.invoke(listing)
 
 
@@ -355,9 +299,14 @@ def gathered(**gathers: Callable[..., Any]) -> Callable[[Callable[..., None]], C
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        if command.__doc__ is None and sys.flags.optimize > 1:
+            command.__doc__ = _docstring(command)
+        if not gathers:  # Typer would evaluate them four times
+            command.__annotations__ = get_type_hints(command, include_extras=True)
+            return command
         shared = {name: _parameters(gather) for name, gather in gathers.items()}
         parameters: list[inspect.Parameter] = []
-        for parameter in _parameters(command, leave=gathers):
+        for parameter in _parameters(command, *gathers):
             parameters += shared.get(parameter.name, [parameter])
 
         @wraps(command)
@@ -373,15 +322,24 @@ def gathered(**gathers: Callable[..., Any]) -> Callable[[Callable[..., None]], C
     return decorate
 
 
-def _parameters(function: Callable[..., Any], leave: Iterable[str] = ()) -> list[inspect.Parameter]:
-    """The parameters, by name only, with their annotations evaluated, except those of `leave` and of what it returns.
+def _parameters(function: Callable[..., Any], *unknown: str) -> list[inspect.Parameter]:
+    """The parameters, by name only, with their annotations evaluated, except those of `unknown` and of what it returns.
 
     Those may name what only type checkers import.
     """
-    left = {"return", *leave}
-    function.__annotations__ = {name: note for name, note in function.__annotations__.items() if name not in left}
+    hints = {name: hint for name, hint in function.__annotations__.items() if name not in ("return", *unknown)}
+    function.__annotations__ = hints
     parameters = inspect.signature(function, eval_str=True).parameters.values()
     return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+
+
+def _docstring(command: Callable[..., None]) -> str | None:
+    """The docstring of the source, which is our help: `python -OO` drops it."""
+    import ast
+    from textwrap import dedent
+
+    (found,) = ast.parse(dedent(inspect.getsource(command))).body
+    return ast.get_docstring(found)  # type: ignore[arg-type]  # of a function, it is one
 
 
 def examples(*lines: str) -> str:

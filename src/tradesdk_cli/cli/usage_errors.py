@@ -101,9 +101,8 @@ def _explained(error: typer.TyperException, context: Any, path: str) -> tuple[st
         return f"{path} needs {_name(param)}", listed and f"see what there is: {TRADE} {listed}"
     if kind == "BadParameter" and param is not None:
         return f"{_name(param)}: {error.message}", None
-    word = getattr(error, "unknown", None)
-    if word is not None and context is not None:
-        group, noun = context.command, context.command_path.removeprefix("trade").strip()
+    if context is not None and isinstance(group := context.command, TradeGroup) and context.args:
+        word, noun = context.args[0], context.command_path.removeprefix("trade").strip()
         typed = {"--version": "--version"} | {one: f"{_here(path)} {one}" for one in group.commands}
         hint = EXPLAINED.get((noun, word)) or _alias(word, typed)
         return error.message, hint or (f"its verbs: {', '.join(group.shown)}" if noun else "trade --help")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import AgentId, AnyChain, Chain, Confidence, DryRun, Yes, number, pages, whole
+from tradesdk_cli.cli.params import AgentId, AnyChain, Chain, Confidence, DryRun, Walk, Yes, number, pages, whole
 from tradesdk_cli.errors import CONFLICT, CliError, UsageProblem
 from tradesdk_cli.session import session, wire
 from tradesdk_cli.text import one_line
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tradesdk import Agent
-    from tradesdk_cli.cli.params import Walk
     from tradesdk_cli.session import Session
 
 _PAGE = 100

@@ -186,7 +186,7 @@ def _show(out: Output, answer: RawResponse) -> None:
         lines = (f"{visible(line)}\n" for line in answer.text.splitlines())
         out.write("".join(lines) if out.on_terminal else answer.text)
         return
-    out = out.usually("json")
+    out.usual = "json"
     if isinstance(found, list):
         rows = [item if isinstance(item, dict) else {"value": item} for item in found]
         out.many((), [rows], empty="the list is empty")

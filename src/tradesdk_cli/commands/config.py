@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -140,8 +139,7 @@ def path(ctx: typer.Context) -> None:
         "keys": str(folder / "keys"),
         "data": str(out.settings.data_folder()),
     }
-    with closing(out):
-        _bare(out, shown, shown["config"])
+    _bare(out, shown, shown["config"])
 
 
 def _row(settings: Settings, name: str, *, sources: bool) -> dict[str, Any]:

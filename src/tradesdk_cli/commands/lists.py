@@ -150,7 +150,7 @@ def _tell_ended(out: Output, walk: Walk, source: Source, pages: _Pages) -> None:
     ended = pages.ended
     begin = "interrupted: " if isinstance(ended, KeyboardInterrupt) else ""
     are = "that came is" if pages.count == 1 else "that came are"
-    what = f"the {counted(pages.count, source.what)} {are} {'printed' if out.on_stdout else 'kept'}"
+    what = f"the {counted(pages.count, source.what)} {are} {'printed' if out.file is None else 'kept'}"
     out.note(f"{begin}{what}; --cursor continues there", next_cursor=_to_paste(out, walk))
     if isinstance(ended, KeyboardInterrupt):
         raise Interrupted(exit_code_of(ended)) from None

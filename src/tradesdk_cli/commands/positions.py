@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import AgentFilter, AnyChain, Token, pages
+from tradesdk_cli.cli.params import AgentFilter, AnyChain, Token, Walk, pages
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tradesdk import Position
-    from tradesdk_cli.cli.params import Walk
 
 app = noun("positions", "Open positions: list.")
 

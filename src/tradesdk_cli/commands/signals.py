@@ -15,6 +15,7 @@ from tradesdk_cli.cli.params import (
     Since,
     Token,
     Until,
+    Walk,
     check_period,
     pages,
     parse_moment,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from tradesdk_cli.cli.params import Walk
     from tradesdk_cli.session import Session
     from tradesdk_cli.stream.bookmark import Place, Stream
     from tradesdk_cli.stream.deliver import Actions

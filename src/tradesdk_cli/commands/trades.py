@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import AgentFilter, AnyChain, Direction, Since, Token, Until, check_period, pages
+from tradesdk_cli.cli.params import AgentFilter, AnyChain, Direction, Since, Token, Until, Walk, check_period, pages
 from tradesdk_cli.session import session
-
-if TYPE_CHECKING:
-    from tradesdk_cli.cli.params import Walk
 
 app = noun("trades", "Trades that agents made: list, get.")
 

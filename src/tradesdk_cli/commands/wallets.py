@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import AnyChain, Chain, DryRun, Yes, pages
+from tradesdk_cli.cli.params import AnyChain, Chain, DryRun, Walk, Yes, pages
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
     from tradesdk import LocalSigner
-    from tradesdk_cli.cli.params import Walk
 
 app = noun("wallets", "Wallets: list, connect, balance.")
 

@@ -101,6 +101,7 @@ ENTRIES: dict[str, Entry] = {
     "mock": Entry(
         "true: a project can turn the mock on, not off",
         lambda value: value is True,
+        variable="TRADE_MOCK",
         default=False,
         profile=False,
         project=True,
@@ -144,30 +145,23 @@ def _meant(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close}?" if close else f"there are {', '.join(known)}"
 
 
-def of_environment(name: str, environ: Mapping[str, str]) -> Any:
-    """The value of a setting's variable; None when it is not set.
+def of_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that variables have.
 
     Raises:
-        ConfigProblem: it does not fit.
+        ConfigProblem: a value does not fit.
     """
-    entry = ENTRIES[name]
-    text = environ.get(entry.variable, "").strip() if entry.variable else ""
-    value = entry.of_text(text) if text else None
-    if text and value is None:
-        raise ConfigProblem(f"{entry.variable} is not {entry.rule}", f"correct it, or unset {entry.variable}")
-    return value
-
-
-def mock_of_environment(environ: Mapping[str, str]) -> bool | None:
-    """What `TRADE_MOCK` says; None: nothing.
-
-    Raises:
-        ConfigProblem: it is no word for yes or no.
-    """
-    text = environ.get("TRADE_MOCK", "").strip().lower()
-    if text and text not in _BOOLEANS:
-        raise ConfigProblem("TRADE_MOCK is neither 1 nor 0", "export TRADE_MOCK=1 turns the embedded mock on")
-    return _BOOLEANS.get(text)
+    found: dict[str, Any] = {}
+    for name, entry in ENTRIES.items():
+        text = environ.get(entry.variable, "").strip() if entry.variable else ""
+        if not text:
+            continue
+        found[name] = _BOOLEANS.get(text.lower()) if name == "mock" else entry.of_text(text)
+        if found[name] is None and name == "mock":
+            raise ConfigProblem("TRADE_MOCK is neither 1 nor 0", "export TRADE_MOCK=1 turns the embedded mock on")
+        if found[name] is None:
+            raise ConfigProblem(f"{entry.variable} is not {entry.rule}", f"correct it, or unset {entry.variable}")
+    return found
 
 
 def check(values: Mapping[str, Any], where: str, *, project: bool) -> dict[str, Any]:

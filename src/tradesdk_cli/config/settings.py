@@ -12,7 +12,6 @@ from tradesdk_cli.config.entries import (
     PROJECT_FILE,
     check,
     is_name,
-    mock_of_environment,
     nearest,
     of_environment,
 )
@@ -122,6 +121,7 @@ def resolve(
     for name in files.config.keys() - {"profile", "profiles"}:
         found = f"{files.config_file} has {one_line(name, 60)} outside of a profile"
         raise ConfigProblem(found, "it belongs below [profiles.NAME]")
+    variables = of_environment(environ)
     layers: list[tuple[Mapping[str, Any], str]] = []
     sources: dict[str, str] = {}
 
@@ -132,7 +132,7 @@ def resolve(
         entry = ENTRIES[name]
         given = flags.get(name) or None  # a count of 0 was not given, and --no-mock stands among the others
         candidates = [(given, f"flag --{name.replace('_', '-')}"), *others]
-        candidates += [(of_environment(name, environ), entry.variable), then]
+        candidates += [(variables.get(name), entry.variable), then]
         candidates += [*((table.get(name), where) for table, where in layers), below]
         found = ((value, source) for value, source in candidates if value is not None)
         value, sources[name] = next(found, (entry.default, DEFAULT))
@@ -158,12 +158,11 @@ def resolve(
         (flags.get("mock"), "flag --no-mock"),
         (False if flags.get("base_url") else None, "flag --base-url"),
         (True if plays else None, layers[-1][1] if layers else ""),
-        (mock_of_environment(environ), "TRADE_MOCK"),
     )
     base_url = pick("base_url")
     # Whoever says where the service is moves the market data too, wherever somebody who counts less says it is.
     by_flag = flags.get("base_url"), "flag --base-url"
-    by_environment = of_environment("base_url", environ), "TRADE_BASE_URL"
+    by_environment = variables.get("base_url"), "TRADE_BASE_URL"
     market_url = pick("market_url", by_flag, then=by_environment, below=(base_url, sources["base_url"]))
     fleet: str | None = pick("fleet_url", (environ.get("TRADE_FLEET", "").strip() or None, "TRADE_FLEET"))
     home = environ.get("TRADE_HOME")
@@ -253,9 +252,9 @@ def _fields(given: str | None) -> tuple[str, ...]:
 
 def program_of(flags: Mapping[str, Any]) -> str:
     """How the next command begins: what chose the profile and the mock on the command line is kept."""
-    program = "trade"
-    if is_name(flags.get("profile")):
-        program += f" --profile {'NAME' if looks_secret(flags['profile']) else flags['profile']}"
+    program, profile = "trade", flags.get("profile")
+    if profile and is_name(profile):
+        program += f" --profile {'NAME' if looks_secret(profile) else profile}"
     if flags.get("world"):
         return f"{program} --world {flags['world']}"
     return f"{program} --mock" if flags.get("mock") else program

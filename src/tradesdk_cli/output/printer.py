@@ -7,156 +7,29 @@ from __future__ import annotations
 
 import shutil
 import time
-from contextlib import contextmanager
-from copy import copy
-from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
-from tradesdk_cli.errors import ClosedPipe, Unwritable, UsageProblem
+from tradesdk_cli.errors import ClosedPipe, Unwritable
 from tradesdk_cli.output.formats import ROWS, Rows, as_rows
 from tradesdk_cli.output.select import Selection
 from tradesdk_cli.output.stderr import Notes
-from tradesdk_cli.text import counted, is_unicode, one_line, to_json, visible
+from tradesdk_cli.text import counted, is_unicode, to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Protocol
 
     from rich.console import Console
 
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.output.columns import Column, Kind
     from tradesdk_cli.output.outfile import OutFile
-    from tradesdk_cli.output.table import GrowingTable
 
     Item = Mapping[str, Any]
     Page = list[dict[str, Any]]
 
-    class Writer(Protocol):
-        """One list or stream in one format. `put` gets what is selected, a page at a time; at its end comes `end`."""
 
-        def put(self, items: list[Any]) -> None: ...
-
-        def end(self) -> None: ...
-
-
-_NAMED = 12
 _LONGEST_LINE = 10**9
-
-
-class _Ndjson:
-    def __init__(self, out: Output) -> None:
-        self._out = out
-
-    def put(self, items: list[Any]) -> None:
-        if items:
-            self._out.write("".join(f"{self._out.json(item)}\n" for item in map(self._out.selection.pick, items)))
-
-    def end(self) -> None:
-        """Nothing is left to be written."""
-
-
-class _Array:
-    def __init__(self, out: Output) -> None:
-        self._out, self._begun = out, False
-
-    def put(self, items: list[Any]) -> None:
-        texts = [self._out.json(item, indent=2).replace("\n", "\n  ") for item in map(self._out.selection.pick, items)]
-        if texts:
-            self._out.write((",\n  " if self._begun else "[\n  ") + ",\n  ".join(texts))
-            self._begun = True
-
-    def end(self) -> None:
-        self._out.write("\n]\n" if self._begun else "[]\n")
-
-
-class _Cells:
-    """CSV and TSV. The columns of a list are those of all items, so it waits for them; a stream's first one decides."""
-
-    def __init__(self, out: Output, form: str, *, grows: bool) -> None:
-        self._out, self._form, self._grows = out, form, grows
-        self._waiting: Page = []
-        self._rows: Rows | None = None
-        self._told = False
-
-    def put(self, items: list[Any]) -> None:
-        flat = self._out.flat(items)
-        if not self._grows:
-            self._waiting += flat
-            return
-        for row in flat:
-            self._grow(row)
-
-    def _grow(self, row: Item) -> None:
-        if self._rows is None:
-            there = self._out.columns_there(row)
-            self._rows = Rows(self._form, there or list(row))
-            if there is None:
-                self._out.write(self._rows.header())
-        more = [name for name in row if name not in self._rows.names]
-        if more and not self._told:
-            self._told = True
-            shown = ", ".join(visible(name, 60) for name in more[:_NAMED])
-            self._out.event("left_out", f"left out, because there is no column for it: {one_line(shown)}", fields=more)
-        self._out.write(self._rows.row(row))
-
-    def end(self) -> None:
-        names = dict.fromkeys(name for row in self._waiting for name in row) or dict.fromkeys(
-            self._out.selection.fields
-        )
-        if names and not self._grows:
-            rows = Rows(self._form, list(names))
-            self._out.write(rows.header() + "".join(map(rows.row, self._waiting)))
-
-
-class _Table:
-    """The same for people. A stream's rows are as wide as its first one lets expect."""
-
-    def __init__(self, out: Output, columns: Sequence[Column], *, grows: bool) -> None:
-        self._out, self._columns, self._grows = out, columns, grows
-        self._waiting: Page = []
-        self._table: GrowingTable | None = None
-
-    def put(self, items: list[Any]) -> None:
-        if not self._grows:
-            self._waiting += items
-            return
-        for item in items:
-            if isinstance(item, dict):
-                self._grow(item)
-            else:
-                self._out.write(_said(item) + "\n")
-
-    def _grow(self, item: Item) -> None:
-        from tradesdk_cli.output.table import GrowingTable
-
-        out = self._out
-        if not out.selection.is_all or not self._columns:
-            [item] = out.flat([item])
-        if self._table is None:
-            if out.selection.fields or not self._columns:
-                self._columns = columns_of([item], self._columns)
-            self._table = growing = GrowingTable(self._columns, item, out.width)
-            if growing.left_out:
-                out.event("not_shown", f"not shown at this width: {growing.left_out} (-o ndjson has everything)")
-            out.draw(lambda console: console.print(growing.header()))
-        line = self._table.row(item)
-        out.draw(lambda console: console.print(line))
-
-    def end(self) -> None:
-        from tradesdk_cli.output.table import render_list
-
-        out, rows, columns = self._out, self._waiting, self._columns
-        if self._grows or not rows:
-            return
-        if not columns or out.selection.fields:
-            rows = out.flat(rows)
-            columns = columns_of(rows, columns)
-        hidden = out.draw(lambda console: render_list(console, columns, rows, out.width, now=out.clock()))
-        if hidden:
-            out.event("not_shown", f"not shown at this width: {hidden} (-o json has everything)")
 
 
 def columns_of(rows: Iterable[Item], known: Sequence[Column] = ()) -> list[Column]:
@@ -172,7 +45,8 @@ def columns_of(rows: Iterable[Item], known: Sequence[Column] = ()) -> list[Colum
     ]
 
 
-def _said(value: Any) -> str:
+def in_words(value: Any) -> str:
+    """What is no object, for people."""
     return visible(value) if isinstance(value, str) else to_json(value)
 
 
@@ -188,52 +62,43 @@ class Output(Notes):
         super().__init__(settings, environ)
         self.now: Callable[[], float] = time.time
         """Unix seconds by the clock of whoever answers, for how long ago something was."""
-        self._file: OutFile | None = None
+        self.file: OutFile | None = None
+        """The file of `--out`; None: results go to standard output."""
         if settings.out is not None and str(settings.out) != "-":
             from tradesdk_cli.output.outfile import OutFile
 
-            self._file = OutFile(settings.out, by_ending=settings.output == "auto")
-        self.on_stdout = self._file is None
-        """True when results go to standard output."""
+            self.file = OutFile(settings.out, by_ending=settings.output == "auto")
+        self.usual: str | None = None
+        """The format of this command's results where none was asked for; None: as everywhere."""
         self._partly = False
-        self._stream: Writer | None = None
-        self._added: int | None = None
         self.selection = Selection(settings.query, settings.fields)
         """What `--query` and `--fields` ask for."""
 
     # The format
 
-    def usually(self, form: str) -> Output:
-        """The same, with this format unless another was asked for."""
-        other = copy(self)
-        if self._asked == "auto":
-            other.settings = replace(self.settings, output=form)
-        return other
-
     @property
     def on_terminal(self) -> bool:
         """True when a person looks at the result."""
-        return self._file is None and self.stdout.isatty()
+        return self.file is None and self.stdout.isatty()
 
     @property
     def width(self) -> int | None:
         """The terminal's width in cells; None where there is no terminal and nothing needs to fit."""
         return shutil.get_terminal_size().columns if self.on_terminal else None
 
-    def clock(self) -> Callable[[], float] | None:
+    @property
+    def _clock(self) -> Callable[[], float] | None:
         """The clock that times are told by: on a terminal only, so that what scripts read stays as it is."""
         return self.now if self.on_terminal else None
 
-    @property
-    def _asked(self) -> str:
-        """The format that was asked for, also by the ending of `--out`."""
-        asked = self.settings.output
-        return (self._file.form or asked) if asked == "auto" and self._file is not None else asked
-
     def format_for(self, *, many: bool) -> str:
         """The format of a result, with `auto` decided. `many`: it is a list."""
-        if self._asked != "auto":
-            return self._asked
+        if self.settings.output != "auto":
+            return self.settings.output
+        if self.file is not None and self.file.form is not None:
+            return self.file.form
+        if self.usual is not None:
+            return self.usual
         if self.on_terminal:
             return "table"
         return "ndjson" if many else "json"
@@ -247,12 +112,17 @@ class Output(Notes):
         """True where a picture may be drawn: the command line asks for no data, whatever a profile says."""
         typed = self.settings.sources.get("output", "flag").startswith("flag")
         data = self.settings.output not in ("auto", "table") and (typed or not self.on_terminal)
-        return self.on_stdout and self.selection.is_all and not data
+        return self.file is None and self.selection.is_all and not data
 
     @property
     def in_rows(self) -> bool:
         """True where lists become rows, and nothing is asked of them as they are."""
         return self.format_for(many=True) in (*ROWS, "table") and not self.selection.asks
+
+    @property
+    def place(self) -> str:
+        """Where results go, to be named."""
+        return "standard output" if self.file is None else self.file.shown
 
     # Results
 
@@ -268,53 +138,16 @@ class Output(Notes):
         if self.selection.asks:
             items = [item for page in pages for item in page]
             count = len(items)
-            self._value(self.selection.search(items), told=not items)
+            self._value(self.selection.search(items), say_nothing=count > 0)
         else:
             count = self._list(columns, pages)
         if count == 0:
             self.note(empty)
         return count
 
-    def _value(self, value: Any, *, told: bool = False) -> None:
-        """An object, or whatever a query left; `told`: that there is nothing has been said."""
-        form = self.format_for(many=isinstance(value, list))
-        self.selection.look_at(value if isinstance(value, list) else [value])
-        if isinstance(value, list):
-            is_whole = form not in (*ROWS, "table") or all(isinstance(inner, dict) for inner in value)
-            self._list((), [value if is_whole else as_rows(value)])
-        elif form in ROWS:
-            [row] = self.flat([value])
-            rows = Rows(form, list(row))
-            self.write(rows.header() + rows.row(row))
-        elif form != "table":
-            self.write(self.json(self.selection.pick(value), indent=2 if form == "json" else None) + "\n")
-        elif isinstance(value, dict):
-            from tradesdk_cli.output.table import render_one
-
-            picked = self.selection.pick(value)
-            self.draw(lambda console: render_one(console, picked, self.width, self.clock()))
-        else:
-            self.write(_said(value) + "\n")
-        if self.selection.asks and self.on_terminal and not told and value in (None, [], {}):
-            self.event("nothing_selected", "the query selected nothing")
-
-    def _list(self, columns: Sequence[Column], pages: Iterable[list[Any]]) -> int:
-        with self._result() as told:
-            writer, told["items"] = self._writer(columns, grows=False), 0
-            for page in pages:
-                self.selection.look_at(page, [column.key for column in columns if column.of is None])
-                writer.put(page)
-                told["items"] += len(page)
-            writer.end()
-        return told["items"]
-
-    def _writer(self, columns: Sequence[Column], *, grows: bool) -> Writer:
-        form = self.format_for(many=True)
-        if form == "table":
-            return _Table(self, columns, grows=grows)
-        if form in ROWS:
-            return _Cells(self, form, grows=grows)
-        return _Array(self) if form == "json" else _Ndjson(self)
+    def incomplete(self) -> None:
+        """What is printed now is not all: something ended it on the way. In a file it does not replace what was."""
+        self._partly = True
 
     def flat(self, items: list[Any]) -> Page:
         """The items as rows, with the fields that were asked for."""
@@ -322,112 +155,119 @@ class Output(Notes):
             return as_rows(items)
         return [self.selection.flat(item) for item in items]
 
-    # A stream
+    def _value(self, value: Any, *, say_nothing: bool = True) -> None:
+        """Prints an object, or whatever a query left. `say_nothing`: also says that it left nothing."""
+        form = self.format_for(many=isinstance(value, list))
+        indent = 2 if form == "json" else None
+        self.selection.look_at(value if isinstance(value, list) else [value])
+        if isinstance(value, list):
+            self._list((), [value])
+        elif form in ROWS:
+            [row] = self.flat([value])
+            rows = Rows(form, list(row))
+            self.write(rows.header() + rows.row(row))
+        elif form != "table":
+            self.write(self.json(self.selection.pick([value])[0], indent) + "\n")
+        elif isinstance(value, dict):
+            from tradesdk_cli.output.table import render_one
 
-    def expect_lines(self, names: Iterable[str] = ()) -> None:
-        """A stream will come, of items with these fields.
+            [picked] = self.selection.pick([value])
+            self.draw(lambda console: render_one(console, picked, self.width, self._clock))
+        else:
+            self.write(in_words(value) + "\n")
+        if self.selection.asks and self.on_terminal and say_nothing and value in (None, [], {}):
+            self.event("nothing_selected", "the query selected nothing")
 
-        Raises:
-            UsageProblem: the format has an end, which a stream has not; or the file has other columns.
-        """
-        if self.format_for(many=True) == "json":
-            what = "-o json" if self.settings.output == "json" else self.place
-            raise UsageProblem(f"{what} is one array, and a stream has no end", "use -o ndjson")
-        if names and not self.selection.asks:
-            self.columns_there(dict.fromkeys(self.selection.fields or names))
+    def _list(self, columns: Sequence[Column], pages: Iterable[list[Any]]) -> int:
+        """Prints a list. Returns how many items there were."""
+        count = 0
 
-    def columns_there(self, row: Item) -> list[str] | None:
-        """The columns that the file of a stream has already; None: none.
+        def looked_at() -> Iterator[list[Any]]:
+            nonlocal count
+            for page in pages:
+                self.selection.look_at(page, [column.key for column in columns if column.of is None])
+                count += len(page)
+                yield page
 
-        Raises:
-            UsageProblem: rows like this do not fit below them.
-        """
-        if self._file is None:
-            return None
-        return self._file.columns(self.format_for(many=True), list(row), chosen=bool(self.selection.fields))
+        form = self.format_for(many=True)
+        if form == "table":
+            texts = self._table(columns, looked_at())
+        elif form in ROWS:
+            texts = self._cells(form, looked_at())
+        else:
+            texts = (self._array if form == "json" else self._ndjson)(map(self.selection.pick, looked_at()))
+        self._result(texts, lambda: count)
+        return count
 
-    def begin_lines(self, columns: Sequence[Column], *, resumed: bool = False) -> None:
-        """What comes now is a stream: `line` prints it. In a file it is appended.
+    def _ndjson(self, pages: Iterable[list[Any]]) -> Iterator[str]:
+        for page in pages:
+            yield "".join(f"{self.json(item)}\n" for item in page)
 
-        `resumed`: after an earlier run; see `OutFile.follow_on`.
-        """
-        if self._file is not None:
-            self._file.follow_on(resumed=self.format_for(many=True) if resumed else None)
-            self._added = 0
-        self._stream = self._writer(columns, grows=True)
+    def _array(self, pages: Iterable[list[Any]]) -> Iterator[str]:
+        begin = "["
+        for page in filter(None, pages):
+            yield begin + self.json(page, indent=2)[1:-2]  # without its brackets, and the last line break
+            begin = ","
+        yield "\n]\n" if begin == "," else "[]\n"
 
-    def line(self, item: Item, shown: Item) -> None:
-        """Prints one item of a stream at once, unless the query does not want it; tables have `shown` in its place."""
-        value = self.selection.search(item)
-        if value is None or value is False:
+    def _cells(self, form: str, pages: Iterable[list[Any]]) -> Iterator[str]:
+        """CSV and TSV. The columns are those of all items."""
+        items = [row for page in pages for row in self.flat(page)]
+        if names := dict.fromkeys(name for row in items for name in row) or self.selection.fields:
+            rows = Rows(form, list(names))
+            yield rows.header() + "".join(map(rows.row, items))
+
+    def _table(self, columns: Sequence[Column], pages: Iterable[list[Any]]) -> Iterator[str]:
+        from tradesdk_cli.output.table import render_list
+
+        rows, hidden = [row for page in pages for row in page], ""
+        if not rows:
             return
-        value = item if value is True else value  # the query was a condition
-        self.selection.look_at([value])
-        if value is item and not self.selection.fields and self.format_for(many=True) == "table":
-            value = shown
-        assert self._stream is not None  # noqa: S101  # it has begun
-        self._stream.put([value])
-        if self._added is not None:
-            self._added += 1
+        if not columns or self.selection.fields:
+            rows = self.flat(rows)
+            columns = columns_of(rows, columns)
 
-    # The file
+        def draw(console: Console) -> None:
+            nonlocal hidden
+            hidden = render_list(console, columns, rows, self.width, now=self._clock)
 
-    @contextmanager
-    def _result(self) -> Iterator[dict[str, int]]:
-        """What is written meanwhile is one result: in a file it is there as a whole, or not at all.
+        yield self.drawn(draw)
+        if hidden:
+            self.event("not_shown", f"not shown at this width: {hidden} (-o json has everything)")
 
-        What is said of it besides its place is to be put into the dictionary.
-        """
-        told: dict[str, int] = {}
-        if self._file is None or self._file.is_open:
-            yield told
+    def _result(self, texts: Iterable[str], items: Callable[[], int] | None = None) -> None:
+        """Writes one result: in a file it is there as a whole, or not at all. `items`: how many are in it then."""
+        if self.file is None:
+            for text in texts:
+                self.write(text)
             return
-        self._file.begin()
+        self.file.begin()
         try:
-            yield told
-            place = self._file.commit(partly=self._partly)
+            for text in texts:
+                self.file.write(text)
+            place = self.file.commit(partly=self._partly)
         except BaseException:
-            self._file.forget()
+            self.file.forget()
             raise
-        self._tell_written("written to", place, told)
-
-    def _tell_written(self, done: str, place: str, told: dict[str, int]) -> None:
-        much = f"{counted(told['items'], 'items')} " if told else ""
+        found = {} if items is None else {"items": items()}
+        what = "" if items is None else f"{counted(found['items'], 'items')} "
         kept = f"; {self.place} is as it was" if self._partly else ""
-        self.event("written", f"{much}{done} {place}{kept}", file=place, **told)
-
-    def incomplete(self) -> None:
-        """What is printed now is not all: something ended it on the way. In a file it does not replace what was."""
-        self._partly = True
-
-    @property
-    def place(self) -> str:
-        """The file of `--out`, to be named."""
-        return "standard output" if self._file is None else self._file.shown
-
-    def close(self) -> None:
-        """Closes the file and says how much of a stream is in it."""
-        if self._file is not None:
-            self._file.forget()
-            if self._added is not None:
-                self._tell_written("added to", self.place, {"items": self._added})
-                self._added = None
+        self.event("written", f"{what}written to {place}{kept}", file=place, **found)
 
     # Writing
 
-    @cached_property
-    def _ascii_only(self) -> bool:
-        return self._file is None and not is_unicode(self.stdout.encoding)
-
     def json(self, value: Any, indent: int | None = None) -> str:
         """JSON for where results go."""
-        return to_json(value, indent=indent, ascii_only=self._ascii_only)
+        ascii_only = self.file is None and not is_unicode(self.stdout.encoding)
+        return to_json(value, indent=indent, ascii_only=ascii_only)
 
     def write(self, text: str) -> None:
-        """Prints text: a part of a result, or one that is no record."""
-        if self._file is not None:
-            with self._result():
-                self._file.write(text)
+        """Prints text: a result, or a part of one that is under way."""
+        if self.file is not None:
+            if self.file.is_open:
+                self.file.write(text)
+            else:
+                self._result([text])
             return
         if self.progress is not None:
             self.progress.wipe()
@@ -444,19 +284,22 @@ class Output(Notes):
             forget(self.stdout)  # nobody may be reading: the rest would be waited for at the exit, too
             raise
 
-    def draw(self, draw: Any) -> Any:
-        """Lets `draw` print on a console and then prints what came of it, in one piece."""
+    def draw(self, draw: Callable[[Console], object]) -> None:
+        """Prints what `draw` prints on a console, in one piece."""
+        self.write(self.drawn(draw))
+
+    def drawn(self, draw: Callable[[Console], object]) -> str:
+        """What `draw` prints on a console, as text."""
         console = self.console()
         with console.capture() as capture:
-            result = draw(console)
-        self.write("\n".join(line.rstrip(" ") for line in capture.get().split("\n")))
-        return result
+            draw(console)
+        return "\n".join(line.rstrip(" ") for line in capture.get().split("\n"))
 
     def console(self, width: int | None = _LONGEST_LINE) -> Console:
         """A console on stdout that interprets nothing. The terminal breaks long lines, so what is copied is whole."""
         from rich.console import Console
 
-        color = self._file is None and self.color(self.stdout)
+        color = self.file is None and self.color(self.stdout)
         return Console(
             file=self.stdout,
             width=width,

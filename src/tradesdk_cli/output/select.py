@@ -7,6 +7,7 @@ of the objects that are left, in the order that was asked for.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from difflib import get_close_matches
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -98,9 +99,12 @@ class Selection:
             return flatten(item)
         return flatten({name: _at(item, self._paths[name]) for name in self.fields})
 
-    def pick(self, item: Any) -> Any:
-        """The same fields, nested as in `item`; what is not an object stays as it is."""
-        if not self.fields or not isinstance(item, dict):
+    def pick(self, items: list[Any]) -> list[Any]:
+        """The same fields, nested as in each of `items`; what is not an object stays as it is."""
+        return [self._picked(item) for item in items] if self.fields else items
+
+    def _picked(self, item: Any) -> Any:
+        if not isinstance(item, dict):
             return item
         picked: dict[str, Any] = {}
         for name in self.fields:
@@ -121,8 +125,6 @@ def _headed(heading: str, there: Sequence[str]) -> list[str]:
 
 
 def _like(name: str, names: Sequence[str], most: int) -> list[str]:
-    from difflib import get_close_matches  # only a mistake needs it
-
     return get_close_matches(name, names, most)
 
 

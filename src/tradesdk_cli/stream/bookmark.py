@@ -114,10 +114,10 @@ def last_place(run: Session, chain: int, filters: Mapping[str, object]) -> tuple
             last.replace(file)
         return place, None
     since = None
-    if not run.out.on_stdout and run.settings.out is not None:
+    if run.out.file is not None:
         from tradesdk_cli.output.outfile import last_time
 
-        since = last_time(run.settings.out, run.out.format_for(many=True))
+        since = last_time(run.out.file.path, run.out.format_for(many=True))
     begins = "now" if since is None else "with the last signal in the file"
     run.out.event("no_last", f"no run like this one kept where it ended, so it begins {begins}")
     return place, since
@@ -146,8 +146,8 @@ def _stem(run: Session, chain: int, filters: Mapping[str, object]) -> Path:
     """The place without its ending, for this chain, these filters, the file of `--out`, and the service and key."""
     settings = run.settings
     kind = {name: str(value).lower() for name, value in filters.items() if value is not None}
-    if not run.out.on_stdout and settings.out is not None:
-        kind["out"] = os.path.realpath(settings.out)
+    if run.out.file is not None:
+        kind["out"] = os.path.realpath(run.out.file.path)
     if settings.mock:
         name = f"{chain}-{_short(kind)}" if kind else str(chain)
         return run.mock.file.with_suffix(f".{name}.checkpoint")  # all worlds have one address and key

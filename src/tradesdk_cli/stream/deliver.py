@@ -14,7 +14,6 @@ from tradesdk_cli.text import counted, span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from tradesdk_cli.output.outfile import Written
     from tradesdk_cli.output.printer import Output
@@ -71,15 +70,14 @@ class Delivery:
             UsageProblem: a format or the file of --out cannot serve.
         """
         from tradesdk import StreamSignal
+        from tradesdk_cli.output.columns import STREAM
+        from tradesdk_cli.output.lines import Lines
 
-        run.closing(run.out.close)
-        run.out.expect_lines((*StreamSignal.model_fields, *marks))
         self._out: Output = run.out
-        self._wanted = wanted
-        self._resumed: Path | None = None
+        self._lines = Lines(run.out, STREAM, (*StreamSignal.model_fields, *marks))
+        run.closing(self._lines.close)
+        self._wanted, self._resumes = wanted, resumes
         self._written: Written | None = None
-        if resumes and not run.out.on_stdout:
-            self._resumed = run.settings.out
         self._begin = time.monotonic()
         self.signals = self.replayed = self.late = self.commands_failed = 0
 
@@ -91,18 +89,16 @@ class Delivery:
     @property
     def into_file(self) -> bool:
         """True when a signal is only written into a file, which takes no time worth breaking off."""
-        return not self._out.on_stdout and not self._wanted.commands
+        return self._out.file is not None and not self._wanted.commands
 
     def begin(self) -> None:
         """There is something to deliver from now on."""
-        from tradesdk_cli.output.columns import STREAM
-
         self._begin = time.monotonic()
-        self._out.begin_lines(STREAM, resumed=self._resumed is not None)
-        if self._resumed is not None:
+        self._lines.begin(resumed=self._resumes)
+        if self._resumes and self._out.file is not None:
             from tradesdk_cli.output.outfile import Written
 
-            self._written = Written(self._resumed, self._out.format_for(many=True))
+            self._written = Written(self._out.file.path, self._lines.form)
 
     def signal(self, event: Mapping[str, Any]) -> None:
         """Does everything that is wanted with one signal: its wire fields, then what the SDK says of it."""
@@ -147,4 +143,4 @@ class Delivery:
         if self._written is not None and self._written.has(event):
             return  # the run that wrote it was killed before it could say so, or did not continue from the last one
         source = next((mark for mark in ("redelivered", "late", "replayed") if event.get(mark) is True), "live")
-        self._out.line(event, shown={**event, "source": source})
+        self._lines.put(event, shown={**event, "source": source})
