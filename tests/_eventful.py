@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from tradesdk import Budget, Ledger, LedgerError, Payment, PaymentStage, ReasonCode
+from tradesdk.payments.ledger.engine import Engine, Transaction
+from tradesdk.payments.ledger.errors import UnusableLedgerError
 
 from ._paidservice import PRICE, PaidService
 from ._payments import how
 
+T = TypeVar("T")
 READS = {"find", "overview", "get", "history", "spending", "setting"}
 STEPS = READS | {"submit", "update", "set_setting"}
 BUDGET = Budget(total=Decimal(5 * PRICE) / 1_000_000)
@@ -25,7 +28,8 @@ class EventfulLedger(Ledger):
     """Before or after its call number `at`, counted from 1, `event` happens. `calls` has their names, and those of
     changes.
 
-    With `lasting` it happens at all that write from there on.
+    With `lasting` it happens at all that write from there on. An error of the ledger happens to the database: before
+    or after its transaction.
     """
 
     at = 0
@@ -33,6 +37,34 @@ class EventfulLedger(Ledger):
     after = False
     event: Callable[[], object] = staticmethod(lambda: None)
     calls: tuple[str, ...] = ()
+
+    def _use(self, engine: Engine) -> None:
+        self._engine, self._inner = engine, engine._run
+        self._at_the_end = False
+        self._broken: LedgerError | None = None
+        engine._run = self._transaction  # type: ignore[method-assign]
+
+    def _transaction(self, step: Callable[[Transaction], T], deadline: float, *, write: bool) -> T:
+        if write and self.lasting and 0 < self.at < len(self.calls):
+            self._happen()
+            broken, self._broken = self._broken, None
+            self._break(broken)
+        self._break(self._broken)
+        result = self._inner(step, deadline, write=write)
+        if self._at_the_end:
+            self._happen()
+            self._break(self._broken)
+        return result
+
+    def _happen(self) -> None:
+        try:
+            self.event()
+        except LedgerError as error:
+            self._broken = error
+
+    def _break(self, error: LedgerError | None) -> None:
+        if error is not None:
+            raise UnusableLedgerError(error.code, error.message, "")
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
@@ -44,11 +76,12 @@ class EventfulLedger(Ledger):
         number = len(self.calls)
         here = number == self.at or (self.lasting and 0 < self.at < number and name not in READS)
         if here and not self.after:
-            self.event()
-        result = call(*args, **options)
-        if here and self.after:
-            self.event()
-        return result
+            self._happen()
+        self._at_the_end = here and self.after
+        try:
+            return call(*args, **options)
+        finally:
+            self._at_the_end, self._broken = False, None
 
     def calm(self) -> None:
         """Nothing happens any more."""

@@ -191,8 +191,11 @@ async def reconcile(shop: Shop) -> Calls:
 OTHERS = a_batch, a_batch_of_a_job, a_kept_answer, resume, reconcile
 
 
-async def goes_on(shop: Shop, then: Callable[[], Any]) -> None:
-    """The call before has ended without its answer: it is not paid for a second time, and what was paid for is here."""
+async def goes_on(shop: Shop, then: Callable[[], Any]) -> Any:
+    """The call before has ended without its answer: it is not paid for a second time, and what was paid for is here.
+
+    None if the answer was lost on its way.
+    """
     delivered = [payment for payment in shop.ledger.history() if how(payment) == "answered"]
     found = error = None
     waited = len(shop.clock.waits)
@@ -207,3 +210,4 @@ async def goes_on(shop: Shop, then: Callable[[], Any]) -> None:
         assert (found.again, found.answered_at) == (True, delivered[0].updated_at)
     elif error is not None:
         assert error.code == "paid_undelivered"
+    return found

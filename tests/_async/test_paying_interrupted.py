@@ -21,7 +21,7 @@ from tradesdk import (
     RateClaim,
 )
 
-from .._eventful import Stop, broken_disk, stop
+from .._eventful import Stop, agree, broken_disk, stop
 from .._flavour_async import at_once
 from .._paidservice import PRICE
 from .._payments import how
@@ -69,6 +69,30 @@ async def test_the_disk_is_full_from_any_step_on(kinds: list[str]) -> None:
         shop.ledger.at, shop.ledger.lasting, shop.ledger.event = at, True, broken_disk
         await outcome(shop)
         await shop.end()
+
+
+@each_of("name", [None, "tuesday"])
+async def test_an_answer_that_cannot_be_written_down_is_known_all_the_same(name: str | None) -> None:
+    """While the disk is full and when there is room again: it is not paid for again, nor said to be lost."""
+    shop = Shop([])
+    await shop.client.token_prices(["ETH"], purchase=name)
+    shop.clock.advance(100)
+    at = shop.ledger.calls.index("record") + 1
+    shop.ledger.calm()
+    shop.ledger.at, shop.ledger.lasting, shop.ledger.event = at, True, broken_disk
+    first = await shop.client.token_prices(["BRETT"], purchase=name and "wednesday")
+    assert first.warnings
+    assert first.payment is not None
+    for _ in range(2):
+        found = await shop.client.payments.get(first.payment.id)
+        assert (found, how(found), found.waits) == ((await shop.client.payments.list())[0], "answered", False)
+        shop.ledger.calm()  # there is room again
+    spending = await shop.client.payments.spending()
+    assert (spending.total.counted, spending.held) == (2 * PRICE, 0)
+    again = await shop.client.token_prices(["BRETT"], purchase=name and "wednesday")
+    assert (again.again, shop.service.total) == (name is not None, (2 if name else 3) * PRICE)
+    assert again.answered_at == (first.answered_at if name else again.payment and again.payment.updated_at)
+    agree(shop.service, shop.ledger)
 
 
 @pytest.mark.parametrize("after", WHEN.values(), ids=WHEN)

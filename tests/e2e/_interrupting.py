@@ -21,7 +21,7 @@ class Interrupting:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.waits = self._at = 0
         self._after = False
-        waits = (Network, "connect_tcp"), (Wire, "write"), (Wire, "read"), (EventfulLedger, "_step")
+        waits = (Network, "connect_tcp"), (Wire, "write"), (Wire, "read"), (EventfulLedger, "_transaction")
         for owner, name in (*waits, (JumpingClock, "sleep")):
             patch.setattr(owner, name, self._noted(getattr(owner, name)))
 

@@ -109,6 +109,13 @@ def resubmit(store: Ledger, payment: Payment, **changes: Any) -> Payment:
     return store.update(payment.id, Resubmit(**given)).payment
 
 
+def put_right(store: Any, change: Submit) -> None:
+    """What a ledger writes if nobody knows whether the signature is written."""
+    ledger = store if isinstance(store, Ledger) else store.ledgers[0]
+    late = ledger._late(change.payment.id, change.payment.signatures + 1, change.late())
+    ledger._engine.run(late.step, write=True)
+
+
 def told(
     store: Ledger,
     payment: Payment,
@@ -216,7 +223,7 @@ class Machines:
     """Ledgers over the same store, as of several machines: each call goes to any of them."""
 
     def __init__(self, *ledgers: Ledger) -> None:
-        self._ledgers, self._pick = ledgers, random.Random(len(ledgers)).choice
+        self.ledgers, self._pick = ledgers, random.Random(len(ledgers)).choice
 
     def __enter__(self) -> Any:
         return self
@@ -225,8 +232,8 @@ class Machines:
         self.close()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._pick(self._ledgers), name)
+        return getattr(self._pick(self.ledgers), name)
 
     def close(self) -> None:
-        for ledger in self._ledgers:
+        for ledger in self.ledgers:
             ledger.close()

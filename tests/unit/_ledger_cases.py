@@ -31,8 +31,6 @@ from tradesdk import (
     WindowSpending,
 )
 from tradesdk._values.payment import GRACE
-from tradesdk.payments.ledger.changes import Record, ReleaseClaim
-from tradesdk.payments.state_machine import NOT_RECEIVED, Report
 
 from ._ledger import (
     ADDRESS,
@@ -54,6 +52,7 @@ from ._ledger import (
     collect,
     draft,
     mark,
+    put_right,
     release,
     reopen,
     resubmit,
@@ -188,7 +187,7 @@ def a_hostile_recipient_cannot_write_to_the_terminal(store: Ledger) -> None:
 def the_same_id_cannot_be_written_twice(store: Ledger) -> None:
     first = submitted(store)
     with pytest.raises(LedgerError) as caught:
-        submit(store, draft(id=first.id))
+        submit(store, draft(id=first.id), owner="another")
     assert caught.value.code == "ledger_failed"
     assert store.history() == [first]
     store.check()
@@ -457,30 +456,22 @@ def a_signature_that_was_not_handed_over_counts_nothing(store: Ledger, place: st
 @over("landed", [True, False])
 def a_signature_that_may_not_be_written_is_put_right(store: Ledger, place: str, landed: bool) -> None:
     """Writing it down failed, and nobody knows whether it was written: it was not handed over, and counts nothing."""
-    seen = None
-    if place != "new":
-        at(store, place, fingerprint="call")
-        seen = store.overview("call", PLENTY, now=NOW).row
-    before, counted = None if seen is None else seen.payment, store.spending(PLENTY, now=NOW)
+    before = None if place == "new" else at(store, place, fingerprint="call")
+    counted = store.spending(PLENTY, now=NOW)
     asked = draft("call", amount=5 * CENT, valid_before=int(NOW) + 400)
     mine: dict[str, Any] = {"earlier": before, "owner": "me", "until": NOW + 300, **LATER}
     change = wanted(asked, **mine)
-    assumed = change.written(seen)
     if landed:
-        assert submitted(store, asked, **mine) == assumed.payment
-    first = replace(change.payment, header=None) if before is None else before
-    unsent = Report(NOT_RECEIVED, "interrupted", sent=False)
-    end = Record(report=unsent, signatures=assumed.payment.signatures, before=first, owner="me", now=NOW + 201)
-    row = store.update(assumed.payment.id, end, assumed)
-    after = row.payment
-    assert store.update(after.id, ReleaseClaim(owner="me"), row).payment == after
+        signed = submitted(store, asked, **mine)
+    put_right(store, change)
     if landed:
-        assert after.signatures == assumed.payment.signatures
-        assert store.history() == [after]
+        first = change.payment if before is None else before
+        (after,) = store.history()
+        assert (after.signatures, after.submissions) == (signed.signatures, first.submissions)
+        assert (after.counted, after.counts_until, after.paid) == (first.counted, first.counts_until, first.paid)
+        assert claim(store, after, "next")
     else:
         assert store.history() == ([] if before is None else [before])
-    assert after.submissions == first.submissions
-    assert (after.counted, after.counts_until, after.paid) == (first.counted, first.counts_until, first.paid)
     assert store.spending(PLENTY, now=NOW) == counted
     store.check()
 
@@ -491,19 +482,14 @@ def a_signature_that_may_not_be_written_is_put_right(store: Ledger, place: str, 
 def a_signature_that_was_not_written_leaves_what_another_call_wrote(store: Ledger, way: str, name: str | None) -> None:
     """It must neither take its place, nor undo it: the next call would pay a second time."""
     first = None if way == "was first" else submitted(store, draft("call", purchase=name))
-    seen = store.overview("call", PLENTY, now=NOW).row
     asked = draft("call", purchase=name, valid_before=int(NOW) + 400)
-    assumed = wanted(asked, earlier=first, owner="me", until=NOW + 300, **LATER).written(seen)
+    change = wanted(asked, earlier=first, owner="me", until=NOW + 300, **LATER)
     if first is None:
         first = submitted(store, draft("call", purchase=name))
     else:
         FASTER[way](store, first)
     kept = store.overview("call", PLENTY, now=NOW).row
-    before = asked if seen is None else seen.payment
-    unsent = Report(NOT_RECEIVED, "interrupted", sent=False)
-    end = Record(report=unsent, signatures=assumed.payment.signatures, before=before, owner="me", now=NOW + 201)
-    row = store.update(assumed.payment.id, end, assumed)
-    store.update(row.payment.id, ReleaseClaim(owner="me"), row)
+    put_right(store, change)
     assert [one.id for one in store.history()] == [first.id]
     found = store.overview("call", PLENTY, now=NOW).row
     assert found == kept

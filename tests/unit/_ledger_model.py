@@ -367,8 +367,8 @@ class Course:
                 if not sent:
                     changes["submissions"] = payment.submissions - 1
                 changes |= self.proof_of(payment, receipt, stage)
-                if reply is not None:
-                    changes |= {"reply": reply, "waits": payment.waits or (stage is ANSWERED is not payment.stage)}
+                if reply is not None and payment.stage is not ANSWERED:
+                    changes |= {"reply": reply, "waits": stage is ANSWERED}
                 expected = self.put(payment, **changes)
         found = told(
             self.store,

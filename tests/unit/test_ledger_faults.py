@@ -64,7 +64,7 @@ def test_while_another_process_writes(ledger: Ledger, path: Path, kept: Payment)
             told(ledger, kept, ReasonCode.DELIVERED)
         assert caught.value.code == "ledger_locked"
         # The payment is on its way already: "nothing was sent" would be a lie.
-        assert "the outcome of the payment is not written down" in caught.value.message
+        assert "nothing has changed" in caught.value.message
         assert ledger.get(kept.id) == kept  # reading goes on
         other.execute("ROLLBACK")
         submitted(ledger)
@@ -562,7 +562,7 @@ def spend():
 assert full(spend) == "nothing was sent"
 assert full(lambda: submitted(ledger, budget=Budget.unlimited(), header=HEADER * 200)) == "nothing was sent"
 assert full(lambda: told(ledger, made[0], ReasonCode.DELIVERED, reply=bytes(9000))) == (
-    "the outcome of the payment is not written down"
+    "nothing has changed"
 )
 assert full(lambda: submitted(new)) == "nothing was sent"
 assert ledger.history(limit=999) == made[::-1]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial, wraps
 from inspect import iscoroutinefunction
 from typing import Any, TypeVar, cast
@@ -140,24 +140,70 @@ class AsyncLoopBinding:
             raise TradeError("this client belongs to another event loop: make a client inside each asyncio.run()")
 
 
-async def run_to_completion(step: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run `step` to its end, even when canceled meanwhile; then raise the cancellation."""
+async def shielded(step: Callable[[], Coroutine[Any, Any, T]], canceled: list[BaseException]) -> T:
+    """Run `step` to its end, even when canceled meanwhile, but not beyond the end of the event loop.
+
+    A `task.cancel()` of asyncio is added to `canceled`; any other cancellation is raised by the next wait.
+    """
     if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
         results: list[T] = []
         with anyio.CancelScope(shield=True):
             results.append(await step())
         return results[0]
     task = asyncio.create_task(step())  # scopes do not shield from `task.cancel()`, a separate task does
-    cancelled: BaseException | None = None
     with anyio.CancelScope(shield=True):
         while not task.done():
             try:
                 await asyncio.wait([task])
             except asyncio.CancelledError as error:
-                cancelled = error
-    if cancelled is not None:
-        raise cancelled from None if task.cancelled() else task.exception()
+                canceled.append(error)
     return task.result()
+
+
+async def run_to_completion(step: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run `step` to its end, even when canceled meanwhile; then raise the cancellation."""
+    canceled: list[BaseException] = []
+    try:
+        return await shielded(step, canceled)
+    finally:
+        if canceled:
+            raise canceled[0]
+
+
+async def in_time(step: Callable[[], Awaitable[T]], seconds: float) -> T:
+    """Do `step`. Raises `TimeoutError` when it takes longer than so many seconds."""
+    results: list[T] = []
+    with anyio.fail_after(seconds):
+        results.append(await step())
+    return results[0]
+
+
+async def raise_cancellation() -> None:
+    """Raise the cancellation of a scope, if there is one, without waiting."""
+    await checkpoint_if_cancelled()
+
+
+class AsyncUnderWay:
+    """What has begun and is not over, so that others can wait for it."""
+
+    def __init__(self) -> None:
+        self._ends: set[anyio.Event] = set()
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """It ends with the block."""
+        end = anyio.Event()
+        self._ends.add(end)
+        try:
+            yield
+        finally:
+            self._ends.discard(end)
+            end.set()
+
+    async def over(self) -> None:
+        """Wait until all is over that has begun."""
+        for end in tuple(self._ends):
+            await end.wait()
 
 
 async def in_thread(function: Callable[[], T]) -> T:

@@ -366,7 +366,12 @@ class AsyncMarketClient(AsyncBaseClient):
         self._paying = other._paying.copy_with(change)
 
     async def aclose(self) -> None:
-        """Close the connections, and the ledger if the client opened it. A given ledger or client stays open."""
+        """Close the connections, and the ledger if the client opened it. A given ledger or client stays open.
+
+        Payments that are just being sent are waited for, and written down.
+        """
+        if self._owner:
+            await self._paying.exchanges.over()
         await super().aclose()
         if self._own_witness is not None:
             await self._own_witness.aclose()

@@ -6,17 +6,18 @@ import copy
 import logging
 import math
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from .._http.log_events import event, ledger_failed
+from .._http.log_events import event
 from .._http.request import Request
 from .._http.retry import Operation
 from .._market import ENDPOINTS, MarketRequest, decode_by_path, price, supported_tokens
 from .._values.http import RateClaim, RawResponse
 from .._values.payment import Payment
-from ..errors import APIError, APIResponseError, ConfigError, LedgerError, TradeError
+from ..errors import APIError, ConfigError, TradeError
 from ..payments import effects
 from ..payments import purchase as steps
 from ..payments.buyer import Buyer, look, quote, sign
@@ -26,7 +27,8 @@ from ..payments.ledger.claims import owner_name
 from ..payments.purchases import PurchaseIntent, item_name, purchase_name
 from ..payments.results import DryRun, MarketResult, Quote
 from .chain_proofs import AsyncChainProofs
-from .concurrency import AsyncKeyedLock, always_in_thread, in_thread, sleep
+from .concurrency import AsyncKeyedLock, AsyncUnderWay, always_in_thread, in_thread, raise_cancellation, sleep
+from .sending import Handover
 from .token_check import AsyncTokenCheck
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ class AsyncPurchaseDriver:
         self.buyer = buyer
         self.proofs = proofs
         self.tokens = AsyncTokenCheck() if check_tokens else None
+        self.exchanges = AsyncUnderWay()
+        """Payments that are just being sent and written down."""
         self._locks = AsyncKeyedLock()
         self._time_asked_at = -math.inf
 
@@ -109,11 +113,8 @@ class AsyncPurchaseDriver:
         """Note that the caller of `resume` did not get these answers."""
         for payment in [result.payment for result in results]:
             if payment is not None:
-                change = Reopen(owner=owner_name(), reply=payment.reply or b"")
-                try:
-                    await always_in_thread(partial(self.buyer.ledger.update, payment.id, change))
-                except LedgerError as problem:
-                    ledger_failed(problem, payment.id, change.consequence)
+                change, row = Reopen(owner=owner_name(), reply=payment.reply or b""), LedgerRow(payment)
+                await always_in_thread(partial(self.buyer.ledger.update, payment.id, change, row))
 
     async def sync_clock(self) -> None:
         """Learn the service's time, if it is not known, from a free request. If that fails, the local clock is used."""
@@ -128,6 +129,13 @@ class AsyncPurchaseDriver:
         else:
             time.moment(clock, response.headers)
         self._time_asked_at = clock.monotonic()
+
+    def _end_of_exchange(self, give_up: float) -> float:
+        """The monotonic time at which a payment that is sent now is no longer waited for, in total."""
+        connect, read = self.paid.timeout.connect, self.paid.timeout.read
+        if connect is None or read is None:
+            return give_up
+        return min(give_up, self.session.clock.monotonic() + connect + read)
 
     def _deadline(self) -> float:
         """The monotonic time at which a call that begins now has to end."""
@@ -151,22 +159,25 @@ class AsyncPurchaseDriver:
         """Carry out effects until there is a result.
 
         A cancellation that came when an effect was done already is `held`, and thrown in at the next one that is no
-        `Write`.
+        `Write`. That is so while a payment is sent, from when it goes to the transport: no wait begins after it.
         """
         buyer, session, paid, results = self.buyer, self.session, self.paid, list[Any]()
         give_up = self._deadline()
         wanted = begin(buyer, intent, call.request, paid.policy, give_up)
         slot: RateClaim | None = None
         held: BaseException | None = None
-        is_sent = False
+        handover: Handover | None = None
+        exchange = ExitStack()
 
         def asked(method: str, url: str, response: RawResponse) -> Answer:
             is_offer = response.status == 402
             return Answer(response, data=None if is_offer else call.request.decode(method, url, response))
 
-        def arrived(response: RawResponse, problem: APIResponseError | None) -> None:
-            is_success = 200 <= response.status < 300
-            results.append(Answer(response, problem if is_success else paid.refusal(call.request, response)))
+        def outcome(of: Handover) -> Answer | APIError | None:
+            if of.response is None:
+                return of.problem
+            is_success = 200 <= of.response.status < 300
+            return Answer(of.response, of.problem if is_success else paid.refusal(call.request, of.response))
 
         def in_ledger(row: LedgerRow | None, change: LedgerChange | Submit) -> LedgerRow | None:
             if isinstance(change, Submit):
@@ -182,7 +193,7 @@ class AsyncPurchaseDriver:
                 await paid.unanswered(claim, sent=False)
 
         async def carry_out(effect: Effect) -> None:
-            nonlocal slot, is_sent
+            nonlocal slot, handover
             result: Any = None
             match effect:
                 case effects.Look(at):
@@ -201,42 +212,53 @@ class AsyncPurchaseDriver:
                 case effects.Sign(terms, seen, owner):
                     result = await in_thread(partial(sign, buyer, intent, terms, seen, owner))
                 case effects.Write(row, change):
-                    await always_in_thread(lambda: results.append(in_ledger(row, change)))
+                    # Signers that block may have all threads.
+                    await always_in_thread(lambda: results.append(in_ledger(row, change)), extra=True)
                     return
                 case effects.Send(payment):
                     claim, slot = slot, None
                     request = call.request._replace(body=payment.body)  # its fields may have another order
-                    is_sent = True
-                    await paid.exchange(request, give_up, payment, arrived, claim)
+                    handover = Handover(payment)
+                    exchange.enter_context(self.exchanges.one())
+                    try:
+                        await paid.exchange(request, self._end_of_exchange(give_up), handover, claim)
+                    finally:
+                        results.extend(filter(None, [outcome(handover)]))
+                        await raise_cancellation()
                     return
                 case effects.Sleep(seconds):
                     await sleep(buyer.clock, seconds)
+                case effects.HandOver():
+                    await raise_cancellation()
             results.append(result)
 
         async def run(first: Callable[[], Effect]) -> bool:
             """Carry out effects. False where a `Lock` is wanted."""
-            nonlocal held, is_sent
+            nonlocal held, handover
             try:
                 effect = first()
                 while not isinstance(effect, effects.Lock):
                     results.clear()
-                    is_sent = False
+                    handover = None
                     try:
-                        if held is not None and not isinstance(effect, effects.Write):
-                            raise held
+                        if not isinstance(effect, effects.Write):
+                            exchange.close()
+                            if held is not None:
+                                raise held
                         if slot is not None and not isinstance(effect, effects.Sign | effects.Write | effects.Send):
                             await give_back()
                         await carry_out(effect)
                     except TradeError as error:
                         if not results:  # else the answer is there, and cannot be read
-                            effect = wanted.throw(error)
-                            continue
+                            results.append(error)
                     except BaseException as error:
                         held = error
                         if not results:
-                            effect = wanted.throw(effects.Ended(error, is_sent=is_sent))
-                            continue
-                    effect = wanted.send(results[0])
+                            is_sent = handover is not None and handover.is_sent
+                            results.append(effects.Ended(error, is_sent=is_sent))
+                    result = results[0]
+                    is_error = isinstance(result, TradeError | effects.Ended)
+                    effect = wanted.throw(result) if is_error else wanted.send(result)
             except StopIteration as done:
                 finished.append(done.value)
                 return True
@@ -260,5 +282,6 @@ class AsyncPurchaseDriver:
                 raise held from error
             raise
         finally:
+            exchange.close()
             await give_back()
         raise cause  # not inside, where it would get another context

@@ -26,7 +26,17 @@ _SCHEMA = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 _EXAMPLE = "postgresql://USER@HOST:5432/DATABASE"
 
 Kind = Literal[
-    "unreachable", "denied", "not_durable", "version", "encoding", "read_only", "lost", "locked", "stale", "failed"
+    "unreachable",
+    "denied",
+    "not_durable",
+    "version",
+    "encoding",
+    "read_only",
+    "lost",
+    "locked",
+    "stale",
+    "refused",
+    "failed",
 ]
 """The second half of an error's code: `ledger_…` of a ledger, `fleet_…` otherwise."""
 
@@ -181,6 +191,7 @@ _LOST: tuple[Kind, str, str] = (
     "{shown} has no tables of tradesdk in its schema {schema}",
     "if there were some, restore a backup; otherwise make them: tradesdk.fleet.create_tables() (trade fleet init)",
 )
+_REFUSED_ROW: tuple[Kind, str, str] = ("refused", "{shown} failed: {said}", "see the log of that server")
 _STATES: dict[str, tuple[Kind, str, str]] = {
     "08": _UNREACHABLE,
     "57": _UNREACHABLE,  # it is shut down or starts
@@ -198,6 +209,9 @@ _STATES: dict[str, tuple[Kind, str, str]] = {
         "use the URL of the primary, or add ?target_session_attrs=read-write with all hosts",
     ),
     "53100": ("failed", "{shown}: no space is left on its disk", "free space on the disk of that server"),
+    "22": _REFUSED_ROW,
+    "23": _REFUSED_ROW,
+    "54": _REFUSED_ROW,
     "55P03": ("locked", "{shown} is locked by another program", "try again in a moment"),
     "40": ("locked", "{shown} is busy: {said}", "try again in a moment"),
     "22012": ("stale", "{shown} has a row that was changed meanwhile", "make the call again"),
@@ -219,6 +233,7 @@ _CODES: dict[Kind, ErrorCode] = {
     "denied": "fleet_denied",
     "lost": "fleet_lost",
     "locked": "fleet_failed",
+    "refused": "fleet_failed",
     "failed": "fleet_failed",
 }
 

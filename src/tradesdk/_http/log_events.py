@@ -128,10 +128,9 @@ def limiter_failed(error: Exception) -> None:
     event("rate_limiter_failed", text, reason=printable(f"{type(error).__name__}: {error}", 300))
 
 
-def ledger_failed(error: TradeError, payment_id: str, consequence: str) -> None:
+def ledger_failed(error: TradeError, payment_id: str) -> None:
     """Log that something about a payment could not be written down; the call goes on."""
-    text = f"payment %(payment_id)s: {consequence}: %(reason)s"
-    event("ledger_failed", text, error, level=logging.ERROR, payment_id=payment_id)
+    event("ledger_failed", "payment %(payment_id)s: %(reason)s", error, level=logging.ERROR, payment_id=payment_id)
 
 
 def log_retry(error: APIError, wait: float) -> None:

@@ -158,9 +158,34 @@ class LoopBinding:
         """Do nothing: there is no event loop."""
 
 
+def shielded(step: Callable[[], T], canceled: list[BaseException]) -> T:
+    """Run `step`: a thread is not canceled."""
+    return step()
+
+
 def run_to_completion(step: Callable[[], T]) -> T:
     """Run `step`: a thread is not canceled."""
     return step()
+
+
+def in_time(step: Callable[[], T], seconds: float) -> T:
+    """Do `step`, which ends in time by itself."""
+    return step()
+
+
+def raise_cancellation() -> None:
+    """Do nothing: a thread is not canceled."""
+
+
+class UnderWay:
+    """Nothing: what other threads have begun goes on."""
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        yield
+
+    def over(self) -> None:
+        pass
 
 
 def in_thread(function: Callable[[], T]) -> T:

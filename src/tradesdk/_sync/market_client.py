@@ -367,7 +367,12 @@ class MarketClient(BaseClient):
         self._paying = other._paying.copy_with(change)
 
     def close(self) -> None:
-        """Close the connections, and the ledger if the client opened it. A given ledger or client stays open."""
+        """Close the connections, and the ledger if the client opened it. A given ledger or client stays open.
+
+        Payments that are just being sent are waited for, and written down.
+        """
+        if self._owner:
+            self._paying.exchanges.over()
         super().close()
         if self._own_witness is not None:
             self._own_witness.close()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from .._http.retry import RetryBudget, RetryPolicy
     from .._system.clock import Clock
     from .._values.http import Headers, RawResponse, SentHeaders
+    from .._values.payment import Payment
+    from ..errors import APIError
 
 T = TypeVar("T")
 
@@ -29,6 +32,16 @@ class Outgoing(NamedTuple):
     deadline: float
     watch: Callable[[object], None] | None
     is_stream: bool = False
+
+
+@dataclass
+class Handover:
+    """A payment that is sent once, and what is known of that so far, whatever ends the wait for it."""
+
+    payment: Payment
+    is_sent: bool = False  # it has gone to the transport
+    response: RawResponse | None = None
+    problem: APIError | None = None  # why there is no response, or none that can be read
 
 
 class Answer(Protocol):

@@ -24,8 +24,8 @@ from .._system.clock import Clock
 from .._system.interrupts import failures
 from .._values.http import RateClaim, RateLimit, RawResponse, SentHeaders
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
-from .concurrency import Interruptible, run_to_completion, sleep
-from .sending import Answer, Outgoing, Sender
+from .concurrency import Interruptible, in_time, run_to_completion, shielded, sleep
+from .sending import Answer, Handover, Outgoing, Sender
 
 if TYPE_CHECKING:
     from .._http.wire_logging import LoggedExchange
@@ -216,18 +216,19 @@ class Session:
         self,
         request: Request[T],
         give_up: float,
-        payment: Payment | None = None,
-        arrived: Callable[[RawResponse, APIResponseError | None], None] | None = None,
+        handover: Handover | None = None,
         claim: RateClaim | None = None,
     ) -> RawResponse:
         """Send `request` once, with a payment's header if there is one. Any status counts as an answer.
 
-        `arrived` is called with it, and with why it cannot be read, before anything else is waited for.
+        A payment that has gone to the transport is not abandoned when the call is canceled: `handover` then has the
+        outcome, and the cancellation is raised.
         """
+        payment = None if handover is None else handover.payment
         target = request.target
         url = self.base_url + target
         exchange: LoggedExchange | None = None
-        handled, clock, sent = sys.exception(), self.clock, False
+        handled, clock, sent, canceled = sys.exception(), self.clock, False, list[BaseException]()
         if claim is None:
             claim = self.claim(request, give_up)
         try:  # at once: a signal handler may raise after any call
@@ -245,8 +246,12 @@ class Session:
             leave = self.sender.enter(timeout["pool"])
             try:
                 sent = True
-                answer = self.sender.send(outgoing)
-                body = self.receive(answer, give_up)
+                if handover is None:
+                    answer, body = self._transfer(outgoing, give_up)
+                else:
+                    handover.is_sent = True
+                    transfer = partial(self._transfer, outgoing, give_up)
+                    answer, body = shielded(partial(in_time, transfer, outgoing.deadline), canceled)
             finally:
                 leave()
             status, content = answer.status, body.content()
@@ -262,8 +267,9 @@ class Session:
             except BaseException:
                 self.unanswered(claim, sent=sent)
                 raise
-            if payment is not None:
-                lost.message = payment.hidden_in(lost.message)  # a given client may quote the request
+            if handover is not None:
+                handover.problem = lost
+                lost.message = handover.payment.hidden_in(lost.message)  # a given client may quote the request
                 if not self.sender.tells_if_sent(error):
                     lost.sent = True  # a payment that may have arrived counts as sent
                     lost.temporary |= lost.code != "certificate_refused"
@@ -272,6 +278,8 @@ class Session:
             event("request_failed", text, lost, level=logging.DEBUG, method=request.method, url=url)
             if exchange is not None:
                 exchange.failed(lost.message)
+            if canceled:
+                raise canceled[0] from lost
             raise lost from lost.__cause__
         self.latest = answer.headers
         response, unreadable = RawResponse(status, heads, content), None
@@ -281,8 +289,8 @@ class Session:
         if body.problem is not None and success and status != 204:
             text = f"the answer cannot be read: {body.problem}"
             unreadable = APIResponseError(text, method=request.method, url=url, response=response)
-        if arrived is not None:
-            arrived(response, unreadable)
+        if handover is not None:
+            handover.response, handover.problem = response, unreadable
         logged = is_shown(logger, logging.DEBUG)
         seconds = clock.monotonic() - started if logged else 0.0
         try:
@@ -295,9 +303,15 @@ class Session:
         if exchange is not None:
             shown = response if self.key is None else self.key.without(response)
             exchange.answered(status, shown.headers, shown.content)
+        if canceled:
+            raise canceled[0]
         if unreadable is not None:
             raise unreadable
         return response
+
+    def _transfer(self, outgoing: Outgoing, give_up: float) -> tuple[Answer, BodyReader]:
+        answer = self.sender.send(outgoing)
+        return answer, self.receive(answer, give_up)
 
     def receive(self, answer: Answer, give_up: float) -> BodyReader:
         body = BodyReader(answer.status, answer.coding)

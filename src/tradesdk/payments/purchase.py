@@ -33,7 +33,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .._http.log_events import event, ledger_failed
+from .._http.log_events import event
 from .._http.request import Request
 from .._http.response import failure_of
 from .._http.retry import Failure, FailureCause, RetryPolicy
@@ -66,8 +66,8 @@ from .effects import (
     Sync,
     Write,
 )
-from .ledger.changes import Collect, LedgerChange, LedgerRow, Record, Redate, ReleaseClaim, Reopen, Resubmit, Submit
-from .ledger.claims import LONGEST_CLAIM, ended, owner_name
+from .ledger.changes import Collect, LedgerRow, Record, Redate, ReleaseClaim, Reopen, Resubmit, Submit
+from .ledger.claims import LONGEST_CLAIM, owner_name
 from .ledger.rules import NextStep, next_step, total_refusal
 from .messages import blocking_error, final_error, in_doubt, in_progress, outcome_error, purchase_changed
 from .protocol import authorization, parse_offer, receipt_warnings
@@ -123,22 +123,11 @@ def purchase(
     pause = _SHORTEST_PAUSE
     proves = True  # what would be refused may ask the witness
 
-    def write(change: LedgerChange) -> Steps[LedgerError | None]:
-        """Write what the caller must get the outcome of even if the ledger fails."""
+    def record(report: Report, ends: Collect | ReleaseClaim | Reopen | None = None) -> Steps[None]:
         nonlocal row
-        try:
-            row = yield Write(row, change)
-        except LedgerError as problem:
-            ledger_failed(problem, row.payment.id, change.consequence)
-            ended(owner)  # else its claim would delay the next equal call
-            row = replace(change(row), revision=-1)  # the ledger has another one
-            return problem
-        return None
-
-    def record(report: Report, ends: Collect | ReleaseClaim | Reopen | None = None) -> Steps[LedgerError | None]:
         signatures = row.payment.signatures
         change = Record(report=report, signatures=signatures, before=before, ends=ends, owner=owner, now=at.local)
-        return (yield from write(change))
+        row = yield Write(row, change)
 
     def raise_doubt(problem: TradeError, reason: str) -> Steps[None]:
         """Nothing can be sent any more. If the payment is in doubt, that is the error."""
@@ -175,7 +164,7 @@ def purchase(
 
     def close(error: Exception) -> Steps[None]:
         """Write down what is known when the call ends by an error. An answer that its caller does not get waits."""
-        nonlocal end, at
+        nonlocal end, at, row
         if isinstance(error, Ended) and error.is_sent:
             end = replace(tries.unsent("interrupted"), meaning=OPEN, sent=True)
         if reply is None and (end is None or row.owner != owner):
@@ -184,10 +173,10 @@ def purchase(
             error.payment = row.payment
         at = time.moment(clock)
         last = ReleaseClaim(owner=owner) if reply is None else Reopen(owner=owner, reply=reply)
-        try:
-            yield from (write(last) if end is None else record(end, last))
-        except Ended:
-            ended(owner)
+        if end is None:
+            row = yield Write(row, last)
+        else:
+            yield from record(end, last)
 
     try:
         while True:
@@ -230,8 +219,8 @@ def purchase(
                     is_ours = payment.purchase is None or keep  # else it has a name, and every call gets it
                     reply = kept if is_ours else None
                     if is_ours and payment.waits and buyer.collect:
-                        unwritten = yield from write(Collect(owner=owner, keep=keep, now=at.local))
-                        if unwritten is None and not row.mine:  # another call was faster
+                        row = yield Write(row, Collect(owner=owner, keep=keep, now=at.local))
+                        if not row.mine:  # another call was faster
                             reply = None
                             continue
                     yield HandOver()
@@ -257,16 +246,13 @@ def purchase(
                 yield Slot(earlier, terms)
                 submit: Submit = yield Sign(terms, seen, owner)
                 tries = Tries() if earlier is None else Tries.after(earlier)
-                # If writing it down fails, written or not, this signature was not handed over.
                 before = earlier or replace(submit.payment, header=None)
                 try:
                     submitted: LedgerRow | None = yield Write(seen.row, submit)
                 except PaymentRefusedError as problem:  # nothing is written
                     submitted, refused = None, problem
-                except Exception as problem:
-                    row, end = replace(submit.written(seen.row), revision=-1), tries.unsent("interrupted")
-                    if isinstance(problem, LedgerError):
-                        problem.payment = before
+                except LedgerError as problem:
+                    problem.payment = before  # written or not: this signature was not handed over
                     raise
                 if refused is not None and not (yield from finds_room(refused, terms)):
                     raise refused
@@ -305,12 +291,8 @@ def purchase(
                         )
                         try:
                             row = yield Write(row, resubmit)
-                        except Exception as problem:
-                            if end is None and not isinstance(problem, PaymentRefusedError):
-                                # The ledger tells in the end whether it is claimed.
-                                row, end = replace(row, owner=owner, revision=-1), tries.unsent("interrupted")
-                            if isinstance(problem, LedgerError):
-                                yield from raise_doubt(problem, f"the ledger cannot be written: {problem.message}")
+                        except LedgerError as problem:
+                            yield from raise_doubt(problem, f"the ledger cannot be written: {problem.message}")
                             raise
                         if not row.mine and end is None:
                             yield from wait_for_other(row.payment)
@@ -357,15 +339,17 @@ def purchase(
                         else:
                             reply = response.content
                             ends = Collect(owner=owner, keep=keep) if buyer.collect else ReleaseClaim(owner=owner)
-                            unwritten = yield from record(end, ends)
+                            yield from record(end, ends)
                             yield HandOver()
-                            published = intent.quote(seen.spending)
-                            return _delivered(data, published, row.payment, end, unwritten, keep=keep)
+                            return _delivered(data, intent.quote(seen.spending), row, end, keep=keep)
                     end = replace(end, meaning=UNDELIVERED, reason=lost.message)
                 if wait is not None:
-                    if end.sent and (unwritten := (yield from record(end.before_resending()))) is not None:
-                        yield from raise_doubt(unwritten, f"{end.reason}; and the ledger failed: {unwritten.message}")
-                        raise unwritten
+                    if end.sent:
+                        yield from record(end.before_resending())
+                    if row.unwritten is not None:
+                        text = f"{end.reason}; and the ledger failed: {row.unwritten.message}"
+                        yield from raise_doubt(row.unwritten, text)
+                        raise row.unwritten
                     text = "payment %(payment_id)s: %(reason)s; resending it in %(wait).1f s"
                     event("payment_resent", text, payment_id=payment.id, reason=end.reason, wait=wait)
                     yield Sleep(wait)
@@ -398,12 +382,11 @@ def _free(buyer: Buyer, answer: Answer, published: Quote) -> MarketResult[Any]:
     return MarketResult(data=answer.data, quote=published, answered_at=answered_at)
 
 
-def _delivered(
-    data: T, published: Quote, payment: Payment, report: Report, unwritten: LedgerError | None, *, keep: bool
-) -> MarketResult[T]:
+def _delivered(data: T, published: Quote, row: LedgerRow, report: Report, *, keep: bool) -> MarketResult[T]:
+    payment = row.payment
     warnings = receipt_warnings(report.receipt, payment)
-    if unwritten is not None:
-        warnings = (f"the delivery could not be written to the ledger: {unwritten.message}", *warnings)
+    if row.unwritten is not None:
+        warnings = (f"the delivery could not be written to the ledger: {row.unwritten.message}", *warnings)
     if report.receipt_problem is not None:
         warnings += (report.receipt_problem,)
     for warning in warnings:

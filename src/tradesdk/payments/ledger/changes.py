@@ -22,10 +22,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode
-from ...errors import PaymentRefusedError
+from ...errors import LedgerError, PaymentRefusedError
 from ..budget import Budget
 from ..messages import already_known, not_expired, purchase_secret_changed
-from ..state_machine import Report
+from ..state_machine import Report, Tries
 from . import errors
 from .claims import holds
 from .rules import Sum, Sums, budget_refusal, is_signable, limits_of, recipient_refusal, to_count, total_refusal
@@ -43,17 +43,19 @@ class LedgerRow:
         payment: the payment.
         owner: the call that has claimed it.
         until: when the claim ends, in Unix seconds by the local clock.
-        revision: a number that each writing changes; `UNWRITTEN` if the ledger may not have it like this.
+        revision: a number that each writing changes; `UNWRITTEN` if the ledger does not have it like this.
         run: what the other payments of the change's `run` count.
         mine: whether the call that made the last change goes on with it; False if another call was faster.
+        unwritten: why the last change is not written yet, if it is not.
     """
 
     payment: Payment
     owner: str | None = None
     until: float = field(default=0.0, compare=False)
-    revision: int = 0
+    revision: int = UNWRITTEN
     run: Sum | None = field(default=None, compare=False)
     mine: bool = field(default=False, compare=False)
+    unwritten: LedgerError | None = field(default=None, compare=False)
 
     def is_free_for(self, owner: str | None, now: float) -> bool:
         """Whether no other call's claim is in force."""
@@ -88,12 +90,21 @@ class LedgerChange:
         """Whether the row is claimed for this call."""
         return self.owner is None or row.owner == self.owner
 
+    def late(self, row: LedgerRow) -> LedgerChange | None:
+        """What is written later if nobody knows whether this was."""
+        return None
+
+
+class End(LedgerChange):
+    """What a call makes known when it has sent something. If it can't be written, that does not stop the call."""
+
+    def late(self, row: LedgerRow) -> LedgerChange | None:
+        return None if self.owner is None else self
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseClaim(LedgerChange):
+class ReleaseClaim(End):
     """The end of a call: its claim is over."""
-
-    consequence: ClassVar[str] = errors.CLAIM_STAYS
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
         return _released(row, row.payment) if self.is_of(row) else row
@@ -203,7 +214,19 @@ class Submit:
             settle_failed=failed,
             signatures=payment.signatures + 1,
         )
-        return LedgerRow(payment, self.owner, self.until, UNWRITTEN, mine=True)
+        return LedgerRow(payment, self.owner, self.until, mine=True)
+
+    def late(self) -> Record:
+        """What is written later if nobody knows whether this was: it was not handed over."""
+        earlier = self.earlier
+        return Record(
+            report=(Tries() if earlier is None else Tries.after(earlier)).unsent("interrupted"),
+            signatures=self.payment.signatures + 1,
+            before=earlier or replace(self.payment, header=None),
+            ends=ReleaseClaim(owner=self.owner),
+            owner=self.owner,
+            now=self.now,
+        )
 
 
 def with_terms(payment: Payment, terms: Payment) -> Payment:
@@ -247,16 +270,26 @@ class Resubmit(LedgerChange):
         payment = replace(payment, run=self.run or payment.run, **changes)
         return replace(row, payment=payment, owner=self.owner, until=self.until, mine=True)
 
+    def late(self, row: LedgerRow) -> LedgerChange | None:
+        if row.owner == self.owner:  # it goes by the call's end, and one submission too many does no harm
+            return None
+        return Record(
+            report=Tries.after(row.payment).unsent("interrupted"),
+            signatures=self.signatures,
+            ends=ReleaseClaim(owner=self.owner),
+            owner=self.owner,
+            now=self.now,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record(LedgerChange):
+class Record(End):
     """Write down what a call was told about the signature with this number.
 
     `before`: the payment before the call wrote that signature down, to be put back if it was not handed over.
     `ends`: what the end of the call changes besides, in the same transaction.
     """
 
-    consequence: ClassVar[str] = errors.NOT_WRITTEN_DOWN
     report: Report
     signatures: int
     before: Payment | None = None
@@ -287,9 +320,8 @@ class Record(LedgerChange):
                     changes |= {"submissions": before.submissions, "signatures": self.signatures}
                     changes["created"] = payment.created
                     return replace(row, payment=replace(before, **changes))
-        if report.reply is not None:
-            changes["reply"] = report.reply
-            changes["waits"] = payment.waits or payment.stage is not ANSWERED is stage
+        if report.reply is not None and payment.stage is not ANSWERED:
+            changes |= {"reply": report.reply, "waits": stage is ANSWERED}
         changes |= self._proof(payment, stage)
         return replace(row, payment=_moved(payment, stage, now=self.now, **changes))
 
@@ -310,13 +342,12 @@ class Record(LedgerChange):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collect(LedgerChange):
+class Collect(End):
     """The caller has the answer: no other unnamed call gets it. It stays in the ledger with a name, or with `keep`.
 
     If it was collected before, the row is not `mine`.
     """
 
-    consequence: ClassVar[str] = errors.NOT_COLLECTED
     keep: bool = False
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
@@ -330,10 +361,9 @@ class Collect(LedgerChange):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reopen(LedgerChange):
+class Reopen(End):
     """Undo `Collect`: the caller did not get the answer, so the next equal call does."""
 
-    consequence: ClassVar[str] = errors.ANSWER_MAY_BE_LOST
     reply: bytes
 
     def __call__(self, row: LedgerRow) -> LedgerRow:

@@ -14,7 +14,6 @@ from ..._system.interrupts import failures
 LONGEST_CLAIM = 300
 """The longest that a claim on a payment may last, in seconds."""
 _SLACK = 30
-_ended: set[str] = set()
 
 
 def owner_name() -> str:
@@ -28,12 +27,7 @@ def holds(owner: str, until: float, *, now: float) -> bool:
     A claim that ends later than any claim may was made before the clock was set back. It is void: it could last for
     days.
     """
-    return now < until <= now + LONGEST_CLAIM + _SLACK and owner not in _ended and not is_dead(owner)
-
-
-def ended(owner: str) -> None:
-    """Ignore the claims of an owner in this process whose claim could not be released."""
-    _ended.add(owner)
+    return now < until <= now + LONGEST_CLAIM + _SLACK and not is_dead(owner)
 
 
 def is_dead(owner: str) -> bool:

@@ -14,10 +14,8 @@ from ...errors import ErrorCode, InvalidArgumentError, PaymentRefusedError
 NOTHING_SENT = "nothing was sent"
 NOTHING_CHANGED = "nothing has changed"
 NOT_RESENT = "the payment was not resent"
-NOT_WRITTEN_DOWN = "the outcome of the payment is not written down"
-NOT_COLLECTED = "the answer is not marked as collected, and the claim stays until it expires"
-ANSWER_MAY_BE_LOST = "the answer of the payment may be lost"
-CLAIM_STAYS = "the claim stays until it expires"
+LATE = "what became of the payment is written later, with the next change"
+DROPPED = "what became of the payment cannot be written"
 
 CODES: dict[Kind, ErrorCode] = {
     "unreachable": "ledger_unreachable",
@@ -29,6 +27,7 @@ CODES: dict[Kind, ErrorCode] = {
     "lost": "ledger_lost",
     "locked": "ledger_locked",
     "stale": "ledger_failed",
+    "refused": "ledger_failed",
     "failed": "ledger_failed",
 }
 """By the kind of a problem with a PostgreSQL server."""
@@ -53,6 +52,10 @@ class UnusableLedgerError(Exception):
         self.hint = hint
 
 
+class RefusedRowError(UnusableLedgerError):
+    """It takes no such row, and others as before."""
+
+
 def from_sqlite(error: sqlite3.Error, path: str) -> UnusableLedgerError:
     """The problem of the ledger at `path`."""
     code = getattr(error, "sqlite_errorcode", None)  # None: Python could not decode what it read
@@ -75,7 +78,9 @@ def from_sqlite(error: sqlite3.Error, path: str) -> UnusableLedgerError:
     name = getattr(error, "sqlite_errorname", None)
     what = f"{error} ({name})" if name else str(error)
     # No hint at TRADE_HOME: another file would know nothing of these budgets and payments.
-    return failed(path, what, "check that disk and its free space") if is_io else failed(path, what)
+    hint = "check that disk and its free space" if is_io else _CHECK_DISK
+    is_of_row = isinstance(error, sqlite3.IntegrityError | sqlite3.DataError)
+    return failed(path, what, hint, RefusedRowError if is_of_row else UnusableLedgerError)
 
 
 def from_os(error: OSError, path: str) -> UnusableLedgerError:
@@ -155,8 +160,10 @@ def _full(path: str) -> UnusableLedgerError:
     return failed(path, "no space is left on the disk", "free space on that disk")
 
 
-def failed(path: str, what: str, hint: str = _CHECK_DISK) -> UnusableLedgerError:
-    return UnusableLedgerError("ledger_failed", f"the ledger {_shown(path)} failed: {printable(what, 300)}", hint)
+def failed(
+    path: str, what: str, hint: str = _CHECK_DISK, kind: type[UnusableLedgerError] = UnusableLedgerError
+) -> UnusableLedgerError:
+    return kind("ledger_failed", f"the ledger {_shown(path)} failed: {printable(what, 300)}", hint)
 
 
 def gone(payment_id: str) -> UnusableLedgerError:

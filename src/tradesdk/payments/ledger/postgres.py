@@ -8,7 +8,6 @@ from contextlib import closing
 from ..._fleet import rate, signals
 from ..._fleet.blocking import MEMBERS, Link, Statement
 from ..._fleet.server import Row, Server, UnusableServerError
-from ..._system import forks
 from ..._system.clock import SystemClock
 from ..._system.semaphore import Semaphore
 from . import errors
@@ -69,11 +68,10 @@ class PostgresEngine(Engine):
     def __init__(self, server: Server, *, timeout: float) -> None:
         super().__init__(server.shown, timeout)
         self.link = Link(server)
-        forks.bind(self)
 
     def forked(self) -> None:
-        """In the child of a fork: the lock may be held by a thread of the parent."""
-        self._lock = Semaphore(1)
+        super().forked()
+        self._lock = Semaphore(1)  # a thread of the parent may have it
 
     def _run(self, step: Callable[[PostgresTransaction], T], deadline: float, *, write: bool) -> T:
         transaction = PostgresTransaction(self, deadline, write=write)
@@ -85,7 +83,8 @@ class PostgresEngine(Engine):
         except UnusableServerError as error:
             found: Exception = StaleRowError()
             if error.kind != "stale":
-                found = errors.UnusableLedgerError(errors.CODES[error.kind], f"the ledger {error.what}", error.hint)
+                kind = errors.RefusedRowError if error.kind == "refused" else errors.UnusableLedgerError
+                found = kind(errors.CODES[error.kind], f"the ledger {error.what}", error.hint)
         finally:
             self.link.reset()
         raise found  # outside of the handler: frames of that error have what was to be written
@@ -128,6 +127,7 @@ class PostgresTransaction:
 
     def commit(self) -> None:
         """Write and commit, in one round trip."""
+        self._engine.ending = True
         if self._begun:
             self._engine.link.ask([*self._changes, ("COMMIT", ())])
         elif self._expected:  # to be run again if it was run and the answer was lost: its row is then another

@@ -67,6 +67,7 @@ class SqliteEngine(Engine):
                 if version != sql.VERSION:  # another release has changed it
                     raise errors.other_version(self.shown, version, sql.VERSION)
                 result = step(SqliteTransaction(db))
+                self.ending = True
                 db.execute("COMMIT")
             finally:
                 db.rollback()  # does nothing after the commit

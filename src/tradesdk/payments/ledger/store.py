@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..._fleet.server import SCHEMA, Row, server
 from ..._http.arguments import file_path, flags, seconds
+from ..._http.log_events import ledger_failed
 from ..._values.frames import hides_locals
 from ..._values.payment import GRACE, Payment, PaymentStage, latest_end
-from ...errors import InvalidArgumentError, PaymentError, PaymentRefusedError
+from ...errors import InvalidArgumentError, LedgerError, PaymentError, PaymentRefusedError
 from ..budget import Budget, Spending
 from . import errors, rules
 from . import schema as sql
 from .changes import UNWRITTEN, LedgerChange, LedgerRow, Submit
-from .engine import DamagedRowError, Engine, StaleRowError, Transaction
+from .engine import DamagedRowError, Engine, Late, StaleRowError, Transaction
 from .opening import default_path
 from .rules import Sum, Sums, limits_of
 from .settings import by_name
@@ -69,6 +70,9 @@ class Ledger:
     The file is created and opened at first use. Every method that changes something returns after it is synced. Threads
     may share one ledger, processes may share a file; a forked child opens the file for itself. A crash at any moment
     leaves each step done or not done, never half done.
+
+    What a call learned of a payment, and could not write down, is kept in memory, where every read sees it. It is
+    written before the next change, which is refused otherwise, or by `close`.
 
     Args:
         path: the file; by default `ledger.sqlite3` in `TRADE_HOME`, or else in the platform's folder for data.
@@ -148,11 +152,17 @@ class Ledger:
         - answered, while its answer `waits`, and if it was `updated` after `now - 60`. One `updated` more than 5
           seconds after `now` is ignored: the clock was set back since.
         """
-        return self._engine.run(lambda db: _first(db.read(_finding(fingerprint, now, since))))
+        row = self._engine.run(lambda db: self._standing(*db.read(_finding(fingerprint, now, since))))
+        return None if row is None else row.payment
 
     def get(self, payment_id: str) -> Payment | None:
         """The payment with this id, or None."""
-        return self._engine.run(lambda db: _first(db.read((sql.BY_ID, (payment_id,)))))
+
+        def read(db: Transaction) -> Payment | None:
+            (rows,) = db.read((sql.BY_ID, (payment_id,)))
+            return self._seen(rows[0]).payment if rows else None
+
+        return self._engine.run(read)
 
     def history(
         self,
@@ -187,7 +197,7 @@ class Ledger:
                 statement, parts = sql.newest_of(len(wanted), unproven=unproven)
                 each = [value for stage in wanted for value in (stage, seq, most) * parts]
                 (rows,) = db.read((statement, (*each, most)))
-            return [_payment(row) for row in rows]
+            return [self._seen(row).payment for row in rows]
 
         return self._engine.run(read)
 
@@ -217,7 +227,8 @@ class Ledger:
 
         def read(db: Transaction) -> Overview:
             rows, sums, settings, oldest, by_run = db.read(*reads)
-            row, named, counted = self._row(rows[0]) if rows else None, _settings(settings), _sums(sums, now)
+            row = self._standing(rows) if payment_id is None else self._seen(rows[0]) if rows else None
+            named, counted = _settings(settings), _sums(sums, now)
             _oldest(oldest)  # what the next step could not read is said now
             limits = limits_of(budget, named, max_price)
             return Overview(
@@ -277,7 +288,8 @@ class Ledger:
                 db.write(sql.SET_SETTING, (name, value))
             return self._save(db, row, change.written(row))
 
-        result = self._engine.run(step, write=True, owner=change.owner)
+        late = self._late(payment.id, payment.signatures + 1, change.late())
+        result = self._engine.run(step, write=True, owner=change.owner, late=late)
         if isinstance(result, PaymentRefusedError):  # raised here, so that what is deleted stays so
             raise result
         return result
@@ -287,11 +299,35 @@ class Ledger:
 
         `row`: as the call has it. If the payment has not changed since, it is not read first.
 
+        The end of a call that cannot be written is, later: the row has it, and says why it is `unwritten`.
+
         Raises:
             PaymentError: the change is refused, and nothing has changed.
             LedgerError: the ledger cannot be written, or has no payment with that id.
         """
+        end = None if row is None else change.late(row)
+        late = None if row is None or end is None else self._late(payment_id, row.payment.signatures, end)
+        if row is None or late is None or end is not change:
+            return self._update(payment_id, change, row, change.consequence, late)
+        try:
+            return self._update(payment_id, change, row, errors.LATE)
+        except BaseException as error:
+            self._engine.late.append(late)
+            if not isinstance(error, LedgerError):
+                raise
+            ledger_failed(error, payment_id)
+            return replace(change(row), revision=UNWRITTEN, unwritten=error)
+
+    def _update(
+        self,
+        payment_id: str,
+        change: LedgerChange,
+        row: LedgerRow | None,
+        consequence: str,
+        late: Late | None = None,
+    ) -> LedgerRow:
         written: LedgerRow | None = None
+        run_step = partial(self._engine.run, write=True, owner=change.owner, late=late)
         if row is not None and change.run is None:
 
             def without_reading(db: Transaction) -> LedgerRow:
@@ -302,17 +338,14 @@ class Ledger:
 
             try:
                 after = change(row)
-                return self._engine.run(without_reading, change.consequence, write=True, owner=change.owner)
+                return run_step(without_reading, consequence)
             except (StaleRowError, PaymentError):
                 pass  # what is there decides
 
         def step(db: Transaction) -> LedgerRow:
             rows, *run = db.read((sql.BY_ID, (payment_id,)), *([_run(change.run, payment_id)] if change.run else []))
             before = found = self._row(rows[0]) if rows else None
-            if row is not None and row.revision == UNWRITTEN:
-                if found is None:
-                    return change(row)
-            elif row is not None and (found is None or found.payment.signatures < row.payment.signatures):
+            if row is not None and (found is None or found.payment.signatures < row.payment.signatures):
                 found = row  # the database was set back since
             if found is None:
                 raise errors.gone(payment_id)
@@ -322,7 +355,17 @@ class Ledger:
                 found = replace(found, run=_run_sum(run[0]))
             return self._save(db, before, change(found))
 
-        return self._engine.run(step, change.consequence, write=True, owner=change.owner)
+        return run_step(step, consequence)
+
+    def _late(self, payment_id: str, signatures: int, change: LedgerChange) -> Late:
+        """A change that may be written later, if the payment then has as many signatures."""
+
+        def step(db: Transaction) -> None:
+            (rows,) = db.read((sql.BY_ID, (payment_id,)))
+            if rows and (found := self._row(rows[0])).payment.signatures == signatures:
+                self._save(db, found, change(found))
+
+        return Late(payment_id, signatures, change, step)
 
     def _save(self, db: Transaction, before: LedgerRow | None, after: LedgerRow) -> LedgerRow:
         """Write a new row, or what has changed of one, and what that counts."""
@@ -357,6 +400,23 @@ class Ledger:
     def _row(self, row: Row) -> LedgerRow:
         owner, until, revision = row[len(sql.COLUMNS) :]
         return LedgerRow(_payment(row), owner, until - self._engine.ahead, revision)
+
+    def _seen(self, row: Row) -> LedgerRow:
+        """A row as it is with what is not written yet."""
+        found = self._row(row)
+        for late in self._engine.late:
+            if (late.payment_id, late.signatures) == (found.payment.id, found.payment.signatures):
+                found = replace(late.change(found), revision=UNWRITTEN)
+        return found
+
+    def _standing(self, rows: Sequence[Row]) -> LedgerRow | None:
+        """What `sql.FIND` has found, unless its answer was collected, and that is not written yet."""
+        row = self._seen(rows[0]) if rows else None
+        if row is None:
+            return None
+        payment = row.payment
+        is_over = payment.stage is PaymentStage.ANSWERED and payment.purchase is None and not payment.waits
+        return None if is_over else row
 
     def setting(self, name: str) -> str | None:
         """A setting of the ledger."""
@@ -403,7 +463,17 @@ class Ledger:
         self.spending(Budget.unlimited(), now=rules.END)
 
     def close(self) -> None:
-        """Close the file or connection. The next use opens it again. A ledger in memory keeps its content."""
+        """Close the file or connection. The next use opens it again. A ledger in memory keeps its content.
+
+        What calls could not write down is tried once more; what cannot be written now is lost with the process, and
+        the payment is what it was when it was sent.
+        """
+        if self._engine.late:
+            try:
+                self._engine.run(_nothing, errors.LATE, write=True)
+            except LedgerError as problem:
+                for late in self._engine.late:
+                    ledger_failed(problem, late.payment_id)
         self._engine.close()
 
 
@@ -462,10 +532,8 @@ def _settings(rows: Sequence[Row]) -> dict[str, str]:
     return _read(by_name, rows)
 
 
-def _first(found: Sequence[Sequence[Row]]) -> Payment | None:
-    """The payment of the first row that a statement found."""
-    (rows,) = found
-    return _payment(rows[0]) if rows else None
+def _nothing(db: Transaction) -> None:
+    """What is late is written before it."""
 
 
 def _payment(row: Row) -> Payment:
