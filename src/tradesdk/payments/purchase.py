@@ -29,6 +29,7 @@ the generator is dropped, as a kill does, it writes nothing; what is in the ledg
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,6 +38,7 @@ from .._http.log_events import event, ledger_failed
 from .._http.request import Request
 from .._http.response import failure_of
 from .._http.retry import Failure, FailureCause, RetryPolicy
+from .._market import token_warnings
 from .._values.http import RawResponse
 from .._values.payment import Payment, latest_end
 from ..errors import (
@@ -105,7 +107,7 @@ def purchase(
     keep = resumed is not None
     if resumed is None and (intent.amount == 0 or buyer.wallet is None):  # maybe it needs no payment
         at = time.moment(clock)
-        published = quote(buyer, intent) if intent.amount == 0 else intent.quote((yield Look(at)).spending)
+        published = quote(buyer, intent) if intent.amount == 0 else intent.quote((yield Look(at, at.local)).spending)
         answer: Answer = yield Ask()
         if answer.response.status != 402:
             return _free(buyer, answer, published)
@@ -122,6 +124,7 @@ def purchase(
     asked: tuple[str, int] | None = None  # the expired signature that the service keeps no answer for
     pause = _SHORTEST_PAUSE
     proves = True  # what would be refused may ask the witness
+    since = math.inf  # an unnamed payment that was signed earlier is another purchase; what this call signs never is
 
     def write(change: LedgerChange) -> Steps[LedgerError | None]:
         """Write what the caller must get the outcome of even if the ledger fails."""
@@ -193,7 +196,8 @@ def purchase(
         while True:
             # Look.
             at, before, end = time.moment(clock), None, None
-            seen: Overview = yield Look(at)
+            since = min(since, buyer.since(at.local))
+            seen: Overview = yield Look(at, since)
             found, step = seen.row, NextStep.SIGN
             if found is None and resumed is not None:
                 found = LedgerRow(resumed)  # it is not there any more: the ledger was set back
@@ -237,7 +241,8 @@ def purchase(
                     yield HandOver()
                     if is_ours:
                         payment = replace(payment, waits=False, reply=kept if keep else None)
-                    return _again(data, intent.quote(seen.spending), payment)
+                    warnings = token_warnings(intent.path, intent.body, data)
+                    return _again(data, intent.quote(seen.spending), payment, warnings)
 
             is_claimed = found is None or step is NextStep.SIGN
             if found is None or step is NextStep.SIGN:
@@ -323,6 +328,7 @@ def purchase(
                             raise in_doubt(row.payment, "it was closed meanwhile")
                 # Send.
                 payment, end = row.payment, tries.unsent("interrupted")
+                at = time.moment(clock)
                 if is_late():  # writing took too long
                     late = tries.unsent("it was written down when its validity had ended")
                     yield from record(late, ReleaseClaim(owner=owner))
@@ -360,7 +366,9 @@ def purchase(
                             unwritten = yield from record(end, ends)
                             yield HandOver()
                             published = intent.quote(seen.spending)
-                            return _delivered(data, published, row.payment, end, unwritten, keep=keep)
+                            warnings = receipt_warnings(end.receipt, payment)
+                            warnings += token_warnings(intent.path, intent.body, data)
+                            return _delivered(data, published, row.payment, end, unwritten, warnings, keep=keep)
                     end = replace(end, meaning=UNDELIVERED, reason=lost.message)
                 if wait is not None:
                     if end.sent and (unwritten := (yield from record(end.before_resending()))) is not None:
@@ -382,12 +390,13 @@ def purchase(
         raise
 
 
-def _again(data: T, published: Quote, payment: Payment) -> MarketResult[T]:
+def _again(data: T, published: Quote, payment: Payment, warnings: tuple[str, ...]) -> MarketResult[T]:
     return MarketResult(
         data=data,
         quote=published,
         payment=payment,
         receipt=payment.receipt,
+        warnings=warnings,
         again=True,
         answered_at=payment.updated_at,
     )
@@ -399,9 +408,15 @@ def _free(buyer: Buyer, answer: Answer, published: Quote) -> MarketResult[Any]:
 
 
 def _delivered(
-    data: T, published: Quote, payment: Payment, report: Report, unwritten: LedgerError | None, *, keep: bool
+    data: T,
+    published: Quote,
+    payment: Payment,
+    report: Report,
+    unwritten: LedgerError | None,
+    warnings: tuple[str, ...],
+    *,
+    keep: bool,
 ) -> MarketResult[T]:
-    warnings = receipt_warnings(report.receipt, payment)
     if unwritten is not None:
         warnings = (f"the delivery could not be written to the ledger: {unwritten.message}", *warnings)
     if report.receipt_problem is not None:
