@@ -884,6 +884,19 @@ def what_is_resubmitted_may_be_taken(store: Ledger, place: str) -> None:
 
 
 @case
+@over("collected", [False, True])
+def an_answer_that_nobody_has_is_kept_until_somebody_has_it(store: Ledger, collected: bool) -> None:
+    """It can be had by its payment's id, however old it is. What was collected and kept ends after 30 days."""
+    payment = answered(store)
+    if collected:
+        collect(store, payment, "me", keep=True)
+    submitted(store, draft(valid_before=int(NOW) + 31 * 86_400), now=NOW + 31 * 86_400 - 60)
+    found = store.get(payment.id)
+    assert found is not None
+    assert (found.reply is None) is collected
+
+
+@case
 @over("until, free", [(NOW + 300, False), (NOW + 330, False), (NOW + 331, True), (NOW, True)])
 def a_claim_that_ends_later_than_any_may_is_void(store: Ledger, until: float, free: bool) -> None:
     """It was made before the clock was set back: it could last for days."""
