@@ -1,7 +1,8 @@
 """All courses of a small world: calls that buy, their ledgers, a hostile service, the chain, a person and a clock.
 
-Every decision is a function of the SDK: `judge`, `ledger.changes`, `ledger.rules`. What is written here
-is the order of the steps, and who may take one when. Times are Unix seconds, amounts are micro-dollars.
+Calls are `payments.purchase.purchase` itself, and ledgers are `Ledger.memory()`: a state has what each ledger contains
+and what each call was told so far, so that it can be gone on from again and again. What is written here carries out
+effects, and says who may do what when. Times are Unix seconds, amounts are micro-dollars.
 """
 
 from __future__ import annotations
@@ -9,259 +10,75 @@ from __future__ import annotations
 import functools
 import gc
 import itertools
+import json
+import logging
+import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import pytest
+
 from tradesdk import (
+    APIConnectionError,
+    APIError,
     Budget,
-    Failure,
-    FailureCause,
+    Ledger,
+    LocalSigner,
+    MarketResult,
     Payment,
     PaymentError,
-    PaymentProof,
     PaymentStage,
-    ReasonCode,
-    Receipt,
+    RawResponse,
     RetryPolicy,
-    SignedHeader,
+    SystemClock,
+    TradeError,
 )
-from tradesdk.payments.ledger import rules
-from tradesdk.payments.ledger.changes import (
-    Collect,
-    LedgerChange,
-    LedgerRow,
-    Mark,
-    Record,
-    ReleaseClaim,
-    Reopen,
-    Resubmit,
-    Submit,
-    with_terms,
+from tradesdk import _market as market
+from tradesdk._http.service_time import ServiceClock
+from tradesdk._values.http import Headers
+from tradesdk.payments import buyer as buying
+from tradesdk.payments import purchase as purchases
+from tradesdk.payments.buyer import Buyer, look, sign
+from tradesdk.payments.effects import (
+    Answer,
+    Ask,
+    Effect,
+    Ended,
+    HandOver,
+    Lock,
+    Look,
+    Send,
+    Sign,
+    Sleep,
+    Steps,
+    Sync,
+    Write,
 )
-from tradesdk.payments.ledger.claims import LONGEST_CLAIM
-from tradesdk.payments.ledger.rules import NextStep, Sum, Sums
-from tradesdk.payments.state_machine import (
-    BARE,
-    DELIVERED,
-    MARGIN,
-    NOT_RECEIVED,
-    OPEN,
-    REFUSED,
-    REJECTED,
-    UNDELIVERED,
-    UNSETTLED,
-    Meaning,
-    Report,
-    Tries,
-    judge,
-)
+from tradesdk.payments.ledger import claims, schema
+from tradesdk.payments.ledger.changes import LedgerRow, Mark, Reopen, Submit
+from tradesdk.payments.ledger.store import Overview
+from tradesdk.payments.purchases import PurchaseIntent
+from tradesdk.payments.state_machine import MARGIN
 
-from .unit._ledger import ADDRESS, NOW, draft
+from ._clock import START, http_date
+from .unit._offers import decoded, encoded, offer_2, prices, receipt, requirement_2
 
-SENT, ANSWERED, TAKEN = PaymentStage
-START = int(NOW)
+PRICE, CHEAP = 60_000, 30_000
+"""As published for the two tokens of a call, and less."""
 VALID = 60
 """Seconds for which a signature is valid."""
-POLICY = RetryPolicy(max_retries=1)
-REPLY = b"prices"
-CHAIN = "chain"
-
-
-class _NoFields(dict[str, Any]):
-    def __hash__(self) -> int:  # type: ignore[override]
-        return 0
-
-
-PAID = Receipt(success=True, transaction="0x1", network="base", raw=_NoFields())
-
-
-class Entry(Payment):
-    """A payment; equal ones are one object, so that states compare fast."""
-
-    __slots__ = ()
-    __hash__ = object.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-
-_NAMES = tuple(field.name for field in fields(Payment))
-_ENTRIES: dict[tuple[object, ...], Entry] = {}
-
-
-def entry(payment: Payment) -> Entry:
-    """The payment without what no rule reads at its stage, so that states which differ only in that are one."""
-    stage, closed = payment.stage, is_closed(payment)
-    values = {name: getattr(payment, name) for name in _NAMES}
-    values |= {
-        "created": 0.0,
-        "updated": payment.updated if stage is ANSWERED else 0.0,
-        "reply": payment.reply if stage is ANSWERED else None,
-        "code": ReasonCode.REJECTED if payment.is_refused and stage is SENT else ReasonCode.NONE,
-        "reason": "",
-        "proof": PaymentProof.PERSON if payment.paid is False or closed else PaymentProof.NONE,
-        "receipt": PAID if payment.receipt is not None and payment.receipt.success else None,
-        "submissions": min(payment.submissions, 1 if stage is ANSWERED else 6),
-        "signatures": 0 if closed else payment.signatures,
-        "settle_failed": 0 if closed else _failed(payment),
-        "valid_before": payment.counts_until if closed else payment.valid_before,
-    }
-    if payment.is_unsent and payment.signatures:
-        values |= {"amount": 0, "valid_before": 0, "counts_until": 0}
-    return _ENTRIES.setdefault(tuple(values.values()), Entry(**values))
-
-
-@functools.cache
-def plain(entry: Entry) -> Payment:
-    """The same for the SDK, which compares what payments say."""
-    return Payment(**{name: getattr(entry, name) for name in _NAMES})
-
-
-def is_closed(payment: Payment) -> bool:
-    """Whether the same call without a name is another purchase."""
-    return payment.stage is ANSWERED or (payment.proof is PaymentProof.PERSON and payment.paid is True)
-
-
-def _failed(payment: Payment) -> int:
-    """The newest signature that was not settled; the first one for any older than the newest."""
-    return payment.settle_failed if payment.settle_failed in (0, payment.signatures) else 1
-
-
-class Row(NamedTuple):
-    """A payment in a ledger, and its claim."""
-
-    payment: Entry
-    owner: str | None = None
-    until: float = 0.0
-
-    @property
-    def whole(self) -> LedgerRow:
-        return LedgerRow(plain(self.payment), self.owner, self.until)
-
-
-@functools.cache
-def row_with(payment: Entry, owner: str | None = None, until: float = 0.0) -> Row:
-    """How often it was resent matters only to the call that has claimed it."""
-    one = payment if owner or payment.submissions < 2 else entry(replace(payment, submissions=1))
-    return Row(one, owner, until)
-
-
-Book = tuple[Row, ...]
-"""A ledger."""
-Result = tuple[Book, Any]
-"""A ledger after a step, and the answer."""
-STEPS: dict[str, dict[tuple[Any, ...], Result]] = {}
-"""Each step of a ledger that was ever taken, by name and arguments, with its result."""
-
-
-def _step(function: Callable[..., Result]) -> Callable[..., Result]:
-    taken = STEPS.setdefault(function.__name__, {})
-
-    @functools.wraps(function)
-    def step(*given: Any) -> Result:
-        found = taken.get(given)
-        if found is None:
-            found = taken[given] = function(*given)
-        return found
-
-    return step
-
-
-def row_of(book: Book, payment_id: str) -> Row:
-    return next(row for row in book if row.payment.id == payment_id)
-
-
-def _put(book: Book, row: Row, **changes: Any) -> Book:
-    return tuple(row._replace(**changes) if one is row else one for one in book)
-
-
-def sums_of(book: Book, now: float) -> Sums:
-    """What counts, as the ledger keeps it."""
-    sums: tuple[dict[int, Sum], ...] = ({}, {}, {})
-    first = (*rules.begin(now)[:-1], 0)
-    for row in book:
-        if row.payment.counted:
-            counts, held = rules.signed(row.payment)
-            for found, at, least in zip(sums, rules.place(row.payment.counts_until), first, strict=True):
-                if at >= least:
-                    had, had_held = found.get(at, (0, 0))
-                    found[at] = had + counts, had_held + held
-    return Sums(now, sums)
-
-
-@_step
-def find(book: Book, call: str, now: float) -> Result:
-    after, until = rules.reply_times(now)
-    for row in reversed(book):
-        one = row.payment
-        waits = one.waits and one.reply is not None and after < one.updated <= until
-        if one.fingerprint == call and (one.purchase is not None or not is_closed(one) or waits):
-            return book, one
-    return book, None
-
-
-def is_plainly_refused(book: Book, amount: int, earlier: Entry | None, budget: Budget, now: float) -> bool:
-    """Whether the budget refuses it before it is signed."""
-    counts, sums = rules.to_count(earlier, amount), sums_of(book, now).without(earlier)
-    return rules.budget_refusal(amount, counts, sums, budget) is not None
-
-
-def submission(draft: Entry, earlier: Entry | None, budget: Budget, owner: str) -> Submit:
-    """A signature that was made when its validity began."""
-    now, payment = draft.valid_before - VALID, plain(draft)
-    terms = payment if earlier is None else with_terms(plain(earlier), payment)
-    return Submit(
-        payment=replace(terms, header=SignedHeader(f"{draft.amount} {draft.valid_before}")),
-        earlier=None if earlier is None else plain(earlier),
-        budget=budget,
-        pay_to=(ADDRESS,),
-        owner=owner,
-        until=now + LONGEST_CLAIM,
-        over=now + MARGIN,
-        now=now,
-    )
-
-
-@_step
-def submit(book: Book, draft: Entry, earlier: Entry | None, budget: Budget, owner: str) -> Result:
-    change = submission(draft, earlier, budget, owner)
-    _, found = find(book, draft.fingerprint, change.now)
-    row = None if found is None else row_of(book, found.id)
-    before = None if row is None else row.whole
-    if not change.is_next(before) or change.refusal(before, sums_of(book, change.now), None, {}) is not None:
-        return book, None
-    after = change.written(before)
-    made = entry(after.payment)
-    if row is None:
-        return (*book, Row(made, after.owner, after.until)), made
-    return _put(book, row, payment=made, owner=after.owner, until=after.until), made
-
-
-def before_signing(draft: Entry, earlier: Entry | None) -> Entry:
-    """What is put back if the signature is not handed over."""
-    return earlier or entry(replace(draft, header=None))
-
-
-@_step
-def update(book: Book, payment_id: str, change: LedgerChange) -> Result:
-    row = row_of(book, payment_id)
-    try:
-        after = change(row.whole)
-    except PaymentError:
-        return book, None
-    changed = row_with(entry(after.payment), after.owner, after.until)
-    was_faster = isinstance(change, Resubmit | Collect) and not after.mine
-    return tuple(changed if one is row else one for one in book), None if was_faster else changed.payment
-
-
-def record(
-    book: Book, payment_id: str, report: Report, signatures: int, before: Entry | None, owner: str, now: int
-) -> Result:
-    was = None if before is None else plain(before)
-    return update(book, payment_id, Record(report=report, signatures=signatures, before=was, owner=owner, now=now))
+CONTINUED = 600
+"""Seconds in which an unnamed call continues a payment."""
+URL = "https://market.example/v1/token-prices"
+DEAD, GONE = "dead", "gone"
+"""The owner of a claim whose process was killed: on this machine, where that is seen, or on another one."""
+SHARED = Look, Write, Send, HandOver
+"""Effects before which a call stops: others may make a difference there. It goes on at once through all others."""
 
 
 @dataclass(frozen=True)
@@ -269,87 +86,99 @@ class Case:
     """A small world.
 
     Attributes:
-        callers: how many calls are made at the same time; with `copied`, each has a ledger of its own.
-        calls: what may be bought, one letter each.
+        calls: what is bought, a letter for each call, in this order.
+        together: how many calls are under way at the same time.
+        answers: what the service may say to a payment; it may take the money, whatever it says.
         budget: of each ledger.
+        kills: how many calls may be killed, at any effect.
+        cancels: how many may be canceled, at any effect.
         clock: seconds after the start at which something may happen.
         prices: what the service may ask.
-        once: a purchase that is closed is not made again.
-        marks: a person marks payments, and is right unless `wrong`.
-        named: the nonce is a function of the purchase's name.
+        retries: how often a call resends.
+        named: each letter is the name of its purchase.
         identified: the service may keep answers by identifier, so an expired payment is sent once more.
+        marks: a person marks payments, and is right unless `wrong`.
         witness: the chain is asked, and its verdict may be used late.
-        receipts: the ledger keeps what the service says in receipts; else they only decide about the call.
-        stalls: a process may stand still for longer than its claim lasts, and then go on.
-        void: the clock may be set back so far that no claim counts any more, while its call goes on.
-        wrong: the person who marks payments may be wrong.
+        remote: what is killed was on another machine: its claims last until they end.
         lost: the ledger may be emptied once.
-        copied: a second machine may continue a copy of the ledger.
-        again: how often a signature that never left is made once more within its validity.
+        copied: the second half of the calls uses a copy of the ledger, made at any time.
+        every: a call stops before each effect, not only before those that are shared.
     """
 
-    callers: int
     calls: str
-    budget: Budget
-    clock: tuple[int, ...]
-    prices: tuple[int, ...] = (1,)
-    once: bool = False
-    marks: bool = True
+    together: int = 1
+    answers: tuple[str, ...] = ("delivered", "lost", "unsettled")
+    budget: Budget = Budget(total="0.06")  # noqa: RUF009 - it is frozen
+    kills: int = 1
+    cancels: int = 0
+    clock: tuple[int, ...] = (0,)
+    prices: tuple[int, ...] = (PRICE,)
+    retries: int = 1
     named: bool = False
     identified: bool = False
-    witness: bool = False
-    receipts: bool = False
-    stalls: bool = False
-    void: bool = False
+    marks: bool = False
     wrong: bool = False
+    witness: bool = False
+    remote: bool = False
     lost: bool = False
     copied: bool = False
-    again: int = 0
+    every: bool = False
 
 
-class Caller(NamedTuple):
-    """Where a call is. `machine`, `header` and `signatures` are of its payment as it was claimed or signed.
+class Book:
+    """A ledger: its content, and the same to compare. Equal books are one object."""
 
-    `payment` is what it buys, as long as it has signed a new one and not written that down. `before` is the payment
-    before it signed. `last` is what it was told before it waits, if that is not written down.
-    """
+    def __init__(self, dump: bytes, rows: tuple[LedgerRow, ...]) -> None:
+        self.dump, self.rows = dump, rows
 
-    step: str = "idle"
-    payment: str = ""
-    header: str = ""
-    machine: Machine | None = None
-    signatures: int = 0
-    before: Entry | None = None
-    last: Report | None = None
-
-    @property
-    def signed(self) -> int:
-        """When its signature was made."""
-        return int(self.header.split()[1]) - VALID
-
-
-IDLE = Caller()
+    def with_nonce(self, nonce: str) -> Payment | None:
+        return next((row.payment for row in self.rows if row.payment.nonce == nonce), None)
 
 
 class Cheque(NamedTuple):
-    """A signed payment that the service has, or what the chain took of one, and when."""
+    """A signed payment that the service got, or what the chain took of one; and from when to when it may be taken."""
 
     nonce: str
     amount: int
-    time: int
+    since: int
+    until: int
+
+
+class Call(NamedTuple):
+    """A call under way: what it was told, at which times, and the effect that is next.
+
+    `key`: the number of all that. `sent`: it has handed something over.
+    """
+
+    told: Told
+    effect: Effect
+    key: int
+    sent: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Call) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return self.key
 
 
 class World(NamedTuple):
-    """One state. `books[1]` is None until the ledger is copied."""
+    """One state. `books[1]` is None until the ledger is copied; a call is None before it begins, and its end after."""
 
     now: int
     books: tuple[Book | None, ...]
-    callers: tuple[Caller, ...]
+    calls: tuple[Call | str | None, ...]
     cheques: tuple[Cheque, ...] = ()
-    """Those that may still be cashed."""
+    """Those that were handed over and may still be taken; without a chain of its own, that were ever."""
     chain: tuple[Cheque, ...] = ()
+    nonces: tuple[tuple[str, str], ...] = ()
+    """Which purchase a nonce was first signed for: its letter, and how many of that were closed."""
     got: tuple[str, ...] = ()
-    """The payments whose answers callers have."""
+    """Nonces whose answers callers have."""
+    gone: tuple[str, ...] = ()
+    """Nonces of calls that were killed right before they had the answer: without a name, its copy is lost."""
+    kills: int = 0
+    cancels: int = 0
     verdict: tuple[str, bool, int] | None = None
     """What the witness said about a payment and how many signatures it had."""
     misled: bool = False
@@ -357,505 +186,527 @@ class World(NamedTuple):
     lost: bool = False
 
 
+ENDED = "ended"
+Told = tuple[tuple[int, Any], ...]
 Moves = Iterator[tuple[str, World]]
 
 
-def begin(case: Case) -> World:
-    return World(
-        START + case.clock[0],
-        ((), None) if case.copied else ((),),
-        (IDLE,) * case.callers,
-    )
+def is_closed(payment: Payment, now: float) -> bool:
+    """Whether the same call without a name is another purchase."""
+    is_over = payment.stage is PaymentStage.ANSWERED or (payment.proof == "person" and payment.paid is True)
+    return is_over or payment.created < now - CONTINUED
 
 
-# What a call knows of the signature that it hands over.
+# The service
 
 
-class Machine(NamedTuple):
-    """`payment`: of the signature, with what `judge` reads only, so that equal ones are one."""
-
-    payment: Entry
-    tries: Tries
-
-    def can_submit(self, now: int) -> bool:
-        return now + MARGIN < self.payment.valid_before
-
-
-def _no_jitter() -> float:
-    return 0.0
+def _headers(now: float, **more: Any) -> Headers:
+    told = [(name.replace("_", "-"), encoded(value)) for name, value in more.items()]
+    return Headers([("date", http_date(now)), *told])
 
 
 @functools.cache
-def machine_of(payment: Entry, before: Entry, expired: bool = False) -> Machine:
-    read = ("valid_before", "signatures", "settle_failed", "purchase")
-    return Machine(_judged(*(getattr(payment, name) for name in read)), Tries.after(before, expired=expired))
+def _offer(now: int, amount: int, identified: bool, error: str = "payment required") -> RawResponse:
+    wanted = {"payment-identifier": {"info": {"required": False}, "schema": {}}}
+    asked = requirement_2(amount=str(amount), maxTimeoutSeconds=VALID)
+    offer = offer_2(asked, error=error, **({"extensions": wanted} if identified else {}))
+    return RawResponse(402, _headers(now, payment_required=offer), b"{}")
 
 
-@functools.cache
-def _judged(valid_before: int, signatures: int, settle_failed: int, purchase: str | None) -> Entry:
-    terms = {"valid_before": valid_before, "counts_until": valid_before, "signatures": signatures}
-    return entry(draft("judged", id="judged", nonce="", settle_failed=settle_failed, purchase=purchase, **terms))
-
-
-def _report(meaning: Meaning, receipt: Receipt | None) -> Report:
-    lost = meaning is OPEN
-    failure = Failure(FailureCause.LOST) if lost else Failure(FailureCause.STATUS, 402, {})
-    return Report(meaning, "", failure, receipt, sent=meaning is not NOT_RECEIVED)
-
-
-MEANINGS = {
-    "delivered": DELIVERED,
-    "no answer": OPEN,
-    "402 without a reason": BARE,
-    "settlement failed": UNSETTLED,
-    "not received": NOT_RECEIVED,
-    "rejected": REJECTED,
-    "refused": REFUSED,
-    "already used": UNDELIVERED,
+REPLY = json.dumps(prices("ETH", "BRETT")).encode()
+STATUSES = {"delivered": (200, REPLY), "garbage": (200, b"<html>"), "refused": (404, b"{}"), "down": (503, b"")}
+REASONS = {
+    "bare": "payment required",
+    "rejected": "invalid_exact_evm_payload_signature",
+    "empty": "insufficient_funds",
+    "used": "invalid_exact_evm_nonce_already_used",
 }
-ANSWERS = {
-    f"{name}{' with a receipt' if receipt else ''}": _report(meaning, receipt)
-    for name, meaning in MEANINGS.items()
-    for receipt in (None, PAID)
-}
-NOT_SENT = ("not received",)
-SENT_ONES = tuple(name for name, answer in ANSWERS.items() if answer.sent)
 
 
 @functools.cache
-def outcomes(
-    machine: Machine, now: int, answers: tuple[str, ...], receipts: bool
-) -> list[tuple[str, Machine | None, Report, bool]]:
-    """What follows each answer: the machine if the same bytes are resent, what is written down, and whether it signs.
+def _said(told: str, now: int, case: Case) -> RawResponse:
+    """An answer to a payment, by its name."""
+    name, _, more = told.partition(" with ")
+    if name in REASONS:
+        return _offer(now, case.prices[0], case.identified, REASONS[name])
+    if name == "unsettled":
+        failed = receipt(success=False, errorReason="transaction_failed", transaction="")
+        return RawResponse(402, _headers(now, payment_response=failed), b"{}")
+    status, body = STATUSES[name]
+    return RawResponse(status, _headers(now, **({"payment_response": receipt()} if more else {})), body)
 
-    Answers that lead to the same are one.
-    """
-    found: dict[tuple[Machine | None, Report, bool], str] = {}
-    for name, time_left in itertools.product(answers, (1000.0, 0.0)):
-        report, tries, wait, signs = judge(
-            ANSWERS[name],
-            machine.payment,
-            machine.tries,
-            POLICY,
-            at=now,
-            now=now,
-            time_left=time_left,
-            random=_no_jitter,
-        )
-        report, tries = replace(report, failure=Failure(FailureCause.LOST)), tries._replace(bare=0)
-        if not receipts:
-            report, tries = replace(report, receipt=None), tries._replace(receipt=None)
-        again = None if wait is None else Machine(machine.payment, tries)
-        if report.meaning is DELIVERED:
-            found.setdefault((None, replace(report, reply=REPLY), False), name)
-            report, name = replace(report, meaning=UNDELIVERED), f"{name}, not usable"
-        found.setdefault((again, report, signs), name)
-    return [(name, *after) for after, name in found.items()]
+
+# Calls
 
 
 @functools.cache
-def periods(clock: tuple[int, ...], now: int) -> int:
-    """How often it may have expired until now, if it was signed again each time."""
-    count, until = 0, clock[0] + VALID
-    for at in clock:
-        if START + at <= now and at + MARGIN >= until:
-            count, until = count + 1, at + VALID
-    return count
+def _call(letter: str) -> market.MarketRequest[Any]:
+    return market.token_prices([letter * 3, letter * 4])
 
 
-@functools.cache
-def wanted_of(case: Case, call: str, nonce: str, number: int, amount: int, now: int) -> Entry:
-    return entry(
-        draft(
-            call,
-            id=f"{nonce}#{number}",
-            nonce=nonce,
-            amount=amount,
-            valid_before=now + VALID,
-            counts_until=now + VALID,
-            identified=case.identified,
-            purchase=call if case.named else None,
-        )
-    )
+class _Clock(SystemClock):
+    at = START
+
+    def now(self) -> float:
+        return float(self.at)
+
+    def monotonic(self) -> float:
+        return float(self.at - START)
 
 
-def _nonce(case: Case, world: World, book: Book, call: str) -> tuple[str, int]:
-    """The nonce of a new purchase, and the number of payments with it. Unnamed: one that nobody ever had."""
-    if case.named:
-        known = {row.payment.id for row in book} | {one.payment for one in world.callers}
-        return f"{call}0.0", next(number for number in itertools.count() if f"{call}0.0#{number}" not in known)
-    purchase = sum(row.payment.fingerprint == call and is_closed(row.payment) for row in book)
-    had = {one.nonce for one in (*world.cheques, *world.chain)}
-    had |= {row.payment.nonce for row in book} | {one.payment.partition("#")[0] for one in world.callers}
-    return next(nonce for number in itertools.count() if (nonce := f"{call}{purchase}.{number}") not in had), 0
+class _Wallet(LocalSigner):
+    def purchase_secret(self) -> bytes:
+        return bytes(32)
 
 
-# Moves
+class _Buyer(Buyer):
+    def signature(self, payment: Payment) -> bytes:  # nobody looks at it here
+        return bytes(65)
 
 
-def moves(case: Case, world: World) -> Moves:
-    """All that can happen next."""
-    yield from _clock_and_chain(case, world)
-    for which, book in enumerate(world.books):
-        if book is not None:
-            yield from _person(case, world, which, book)
-    if case.copied and world.books[1] is None:
-        yield "the ledger is copied to a second machine", world._replace(books=world.books[:1] * 2)
-    if case.lost and not world.lost:
-        yield (
-            "the ledger is lost, and its programs end",
-            world._replace(books=((),), callers=(IDLE,) * case.callers, lost=True, verdict=None),
-        )
-    for number, caller in enumerate(world.callers):
-        which = number if case.copied else 0
-        book = world.books[which]
-        if book is not None:
-            yield from _of_call(case, world, number, caller, which, book)
-
-
-def _of_call(case: Case, world: World, number: int, caller: Caller, which: int, book: Book) -> Moves:
-    before, after = world.callers[:number], world.callers[number + 1 :]
-    others, rest = world.books[:which], world.books[which + 1 :]
-    now, _, _, cheques, chain, got, verdict, misled, lost = world
-    is_new = caller.step == "submits" and caller.before is None
-    fresh = _nonce(case, world, book, caller.payment) if is_new else None
-    for told, goes_on, changed, cheque, has_answer in _moves_of_call(case, book, number, caller, now, fresh):
-        had = got
-        if has_answer and caller.payment not in got:
-            had = tuple(sorted((*got, caller.payment)))
-        has = cheques
-        if cheque is not None and cheque not in cheques and all(one.nonce != cheque.nonce for one in chain):
-            has = tuple(sorted((*cheques, cheque)))
-        yield (
-            told,
-            World(now, (*others, changed, *rest), (*before, goes_on, *after), has, chain, had, verdict, misled, lost),
-        )
-
-
-def _clock_and_chain(case: Case, world: World) -> Moves:
-    later = next((START + at for at in case.clock if START + at > world.now), None)
-    at_work = {caller.payment for caller in world.callers}
-    claims = [row.until for book in world.books for row in book or () if row.owner and row.payment.id in at_work]
-    claims += [one.signed + LONGEST_CLAIM for one in world.callers if one.step == "submits"]
-    if later is not None and (case.stalls or all(until > later for until in claims)):
-        cheques = tuple(one for one in world.cheques if one.time > later)
-        yield f"the clock goes on to {later - START} s", world._replace(now=later, cheques=cheques)
-    if case.void and claims:
-        books = tuple(book and tuple(row._replace(until=0.0) for row in book) for book in world.books)
-        yield "the clock is set back, and no claim counts any more", world._replace(books=books)
-    for cheque in world.cheques:
-        taken = cheque._replace(time=world.now if case.budget.per_hour else 0)
-        rest = tuple(one for one in world.cheques if one.nonce != cheque.nonce)
-        chain = tuple(sorted((*world.chain, taken)))
-        yield f"the service cashes {cheque.nonce} of {cheque.amount}", world._replace(cheques=rest, chain=chain)
-
-
-def _is_taken(world: World, payment: Payment) -> bool:
-    return any(one.nonce == payment.nonce for one in world.chain)
-
-
-def _with_book(world: World, which: int, book: Book, **changes: Any) -> World:
-    books = tuple(book if number == which else one for number, one in enumerate(world.books))
-    return world._replace(books=books, **changes)
-
-
-def _person(case: Case, world: World, which: int, book: Book) -> Moves:
-    """What a person does: mark what is open, ask the chain."""
-    for row in book:
-        one = row.payment
-        taken = _is_taken(world, one)
-        for paid in (True, False) if case.wrong else (taken,) * case.marks:
-            after, marked = update(book, one.id, Mark(paid=paid, now=world.now))
-            if marked is not None:
-                misled = world.misled or (taken and not paid)
-                told = f"a person marks {one.id} as {'paid' if paid else 'unpaid'}"
-                yield told, _with_book(world, which, after, misled=misled)
-        known = taken or world.now >= max(one.valid_before, one.counts_until)
-        asked = case.witness and world.verdict is None and one.is_unresolved(world.now) and one.paid is None
-        if asked and known:
-            verdict = one.id, taken, one.signatures
-            yield f"the witness says about {one.id}: taken: {taken}", world._replace(verdict=verdict)
-    if world.verdict is not None and which == 0:
-        payment_id, taken, signatures = world.verdict
-        if any(row.payment.id == payment_id for row in book):
-            mark = Mark(paid=taken, evidence=CHAIN, signatures=signatures, now=world.now)
-            book, _ = update(book, payment_id, mark)
-        yield "the witness's verdict is used", _with_book(world, which, book, verdict=None)
-
-
-class Move(NamedTuple):
-    """A step of a call: where it is then, its ledger, what it handed over, and whether its caller has the answer."""
-
-    told: str
-    caller: Caller
-    book: Book
-    cheque: Cheque | None = None
-    has_answer: bool = False
-
-
-@functools.cache
-def _moves_of_call(
-    case: Case, book: Book, number: int, caller: Caller, now: int, fresh: tuple[str, int] | None
-) -> list[Move]:
-    return list(_Call(case, book, number, caller, now, fresh).moves())
-
-
-class _Call:
-    """The moves of one call. `fresh` is the nonce of a new purchase, which nobody sees before it is written down."""
-
-    def __init__(
-        self, case: Case, book: Book, number: int, caller: Caller, now: int, fresh: tuple[str, int] | None
-    ) -> None:
-        self.case, self.book, self.caller, self.now, self.fresh = case, book, caller, now, fresh
-        self.owner, self.name = str(number), f"call {'ABC'[number]}"
-
-    def to(
-        self,
-        told: str,
-        caller: Caller,
-        book: Book | None = None,
-        cheque: Cheque | None = None,
-        has_answer: bool = False,
-    ) -> Move:
-        return Move(f"{self.name}: {told}", caller, self.book if book is None else book, cheque, has_answer)
-
-    def moves(self) -> Iterator[Move]:
-        if self.caller.step == "idle":
-            for call in self.case.calls:
-                yield from self.looks(call)
-            return
-        yield from getattr(self, self.caller.step)()
-        yield self.killed()
-
-    def killed(self) -> Move:
-        gone = tuple(row_with(row.payment) if row.owner == self.owner else row for row in self.book)
-        return self.to("its process is killed", IDLE, gone, has_answer=self.caller.step == "returns")
-
-    def looks(self, call: str) -> Iterator[Move]:
-        """What it does about the earlier payment."""
-        closed = any(row.payment.fingerprint == call and is_closed(row.payment) for row in self.book)
-        _, found = find(self.book, call, self.now)
-        step = rules.next_step(found, self.now + MARGIN)
-        if step is NextStep.SIGN:
-            is_free = found is None or row_of(self.book, found.id).whole.is_free_for(self.owner, self.now)
-            if is_free and not (self.case.once and closed):
-                yield from self.signs(call, found)
-            return
-        if step is NextStep.REFUSE:
-            return
-        if step is NextStep.COLLECT and found.purchase is not None:
-            yield self.to("returns the kept answer", IDLE)
-            return
-        if not row_of(self.book, found.id).whole.is_free_for(self.owner, self.now):
-            return
-        if step is NextStep.COLLECT:
-            yield self.to(f"finds the answer of {found.id}", Caller("collects", found.id))
-            return
-        machine = machine_of(found, found, step is NextStep.ASK)
-        at_hand = Caller("resends", found.id, str(found.header), machine, found.signatures)
-        yield self.to(f"finds {found.id}, to {step} it", at_hand)
-
-    def signs(self, call: str, earlier: Entry | None) -> Iterator[Move]:
-        """It signs in memory: the budget does not refuse that plainly."""
-        if earlier is not None and earlier.signatures > self.case.again + periods(self.case.clock, self.now):
-            return  # signatures that never left could be made forever
-        for amount in self.case.prices:
-            if not is_plainly_refused(self.book, amount, earlier, self.case.budget, self.now):
-                header = f"{amount} {self.now + VALID}"
-                bought = call if earlier is None else earlier.id
-                yield self.to(f"signs {amount} for {bought}", Caller("submits", bought, header, before=earlier))
-
-    def releases(self, told: str, book: Book | None = None) -> Move:
-        """The end of a call that gets no answer."""
-        book = self.book if book is None else book
-        if self.caller.payment not in self.case.calls:
-            book, _ = update(book, self.caller.payment, ReleaseClaim(owner=self.owner))
-        return self.to(told, IDLE, book)
-
-    def recorded(self, report: Report) -> Book:
-        at = self.caller
-        return record(self.book, at.payment, report, at.signatures, at.before, self.owner, self.now)[0]
-
-    def reports(self, told: str, report: Report) -> Move:
-        """It writes down a report, and ends."""
-        return self.releases(f"{told}: writes down {report.meaning.code}", self.recorded(report))
-
-    def submits(self) -> Iterator[Move]:
-        """It writes down its signature, or drops it: the budget refuses it, or another call was faster."""
-        yield self.releases("drops its signature")
-        earlier, amount, until = self.caller.before, *map(int, self.caller.header.split())
-        call, nonce, number = self.caller.payment, "", 0
-        if earlier is not None:
-            call = earlier.fingerprint
-        elif self.fresh is not None:
-            nonce, number = self.fresh
-        wanted = wanted_of(self.case, call, nonce, number, amount, until - VALID)
-        book, made = submit(self.book, wanted, earlier, self.case.budget, self.owner)
-        if made is not None:
-            before = before_signing(wanted, earlier)
-            machine = machine_of(made, before)
-            signed = Caller("sends", made.id, self.caller.header, machine, made.signatures, before)
-            yield self.to(f"writes down its signature for {made.id}", signed, book)
-
-    def asks(self) -> Iterator[Move]:
-        """It has asked for the answer of an expired payment, and there is none."""
-        yield self.releases("gets no offer")
-        payment = row_of(self.book, self.caller.payment).payment
-        yield from self.signs(payment.fingerprint, self.caller.before)
-
-    def resends(self) -> Iterator[Move]:
-        """It has found a payment, and writes down one more submission."""
-        yield self.releases("is canceled")
-        yield self.one_more()
-
-    def one_more(self) -> Move:
-        until = self.now + LONGEST_CLAIM
-        change = Resubmit(signatures=self.caller.signatures, owner=self.owner, until=until, now=self.now)
-        book, current = update(self.book, self.caller.payment, change)
-        if current is None:
-            return self.releases("finds that it was closed, or that another call works on it")
-        return self.to("writes down one more submission", self.caller._replace(step="sends", last=None), book)
-
-    def pauses(self) -> Iterator[Move]:
-        """It waits before it resends. One that did not arrive is still counted as sent: it is not counted again."""
-        last, may_resend = self.caller.last, self.machine.can_submit(self.now)
-        ends = self.releases if last is None else functools.partial(self.reports, report=last)
-        yield ends("is canceled while it waits")
-        if not may_resend:
-            yield ends("has waited too long")
-        elif last is None or last.sent:
-            yield self.one_more()
-        else:
-            yield self.to("tries again", self.caller._replace(step="sends", last=None))
-
-    @property
-    def machine(self) -> Machine:
-        assert self.caller.machine is not None
-        return self.caller.machine
-
-    @property
-    def not_sent(self) -> Report:
-        return self.machine.tries.unsent("")
-
-    @property
-    def in_doubt(self) -> Report:
-        return replace(self.not_sent, meaning=OPEN, sent=True)
-
-    def sends(self) -> Iterator[Move]:
-        yield self.reports("is canceled before it sends", self.not_sent)
-        yield self.reports("is canceled while it connects", self.in_doubt)
-        yield self.to("hands over the payment", self.caller._replace(step="is_asked"), cheque=self.handed_over())
-        yield from self.told(NOT_SENT)
-
-    def handed_over(self) -> Cheque | None:
-        """The payment, as it was signed when it was claimed; None if it has expired."""
-        amount, until = map(int, self.caller.header.split())
-        return Cheque(self.caller.payment.partition("#")[0], amount, until) if until > self.now else None
-
-    def is_asked(self) -> Iterator[Move]:
-        yield self.reports("is canceled while it waits for the answer", self.in_doubt)
-        yield from self.told(SENT_ONES)
-
-    def told(self, answers: tuple[str, ...]) -> Iterator[Move]:
-        """It is told something, and writes that down."""
-        for told, machine, report, signs in outcomes(self.machine, self.now, answers, self.case.receipts):
-            if report.meaning is DELIVERED:
-                yield self.delivered(told, report)
-            elif signs:
-                book = self.recorded(report)
-                payment = row_of(book, self.caller.payment).payment
-                wants = Caller("asks", payment.id, before=payment)
-                yield self.to(f"is told: {told}: writes down {report.meaning.code}, and wants an offer", wants, book)
-            elif machine is None:
-                yield self.reports(f"is told: {told}", report)
-            elif report.sent:
-                waits = self.caller._replace(step="pauses", machine=machine, last=report if report.is_settled else None)
-                book = self.recorded(report.before_resending())
-                yield self.to(f"is told: {told}: writes down {report.meaning.code}, and waits", waits, book)
-            else:
-                waits = self.caller._replace(step="pauses", machine=machine, last=report)
-                yield self.to(f"is told: {told}, and waits", waits)
-
-    def delivered(self, told: str, report: Report) -> Move:
-        """It writes the answer down, and that its caller has it."""
-        at = self.caller
-        change = Record(
-            report=report,
-            signatures=at.signatures,
-            before=None if at.before is None else plain(at.before),
-            ends=Collect(owner=self.owner),
-            owner=self.owner,
-            now=self.now,
-        )
-        book, _ = update(self.book, at.payment, change)
-        return self.to(f"is told: {told}: writes it down, and collects it", Caller("returns", at.payment), book)
-
-    def collects(self) -> Iterator[Move]:
-        """It has found an answer that waits. Another call may have collected it since."""
-        yield self.releases("is canceled")
-        book, collected = update(self.book, self.caller.payment, Collect(owner=self.owner))
-        if collected is None:
-            yield self.to("finds that another call has the answer", IDLE)
-        else:
-            yield self.to("collects the answer", self.caller._replace(step="returns"), book)
-
-    def returns(self) -> Iterator[Move]:
-        book, _ = update(self.book, self.caller.payment, Reopen(owner=self.owner, reply=REPLY))
-        yield self.to("is canceled before it returns: puts the answer back", IDLE, book)
-        yield self.to("returns the answer", IDLE, has_answer=True)
-
-
-# States
-
-_ORDER: dict[object, int] = {}
-
-
-def dropped(case: Case, world: World) -> World:
-    """The state without signatures in memory that can only be dropped: another call was faster."""
-    for number, caller in enumerate(world.callers):
-        book = world.books[number if case.copied else 0]
-        if caller.step == "submits" and book is not None and _is_late(case, book, caller, str(number), world.now):
-            callers = tuple(IDLE if one is caller else one for one in world.callers)
-            return dropped(case, world._replace(callers=callers))
-    return world
-
-
-@functools.cache
-def _is_late(case: Case, book: Book, caller: Caller, owner: str, now: int) -> bool:
-    """A new one is looked for again: once the faster one is closed, this would be as if it were signed then."""
-    earlier, amount, until = caller.before, *map(int, caller.header.split())
-    if earlier is None:
-        call, is_late = caller.payment, find(book, caller.payment, now)[1] is not None
-    else:
-        call, one = earlier.fingerprint, row_of(book, earlier.id)
-        is_same = (one.payment.stage, one.payment.signatures) == (earlier.stage, earlier.signatures)
-        is_late = one.owner != owner and not is_same
-    if not is_late:
-        return False
-    wanted = wanted_of(case, call, "", 0, amount, until - VALID)
-    return submit(book, wanted, earlier, case.budget, owner)[1] is None
-
-
-def same(case: Case, world: World) -> World:
-    """The one of the states that differ in the names of the callers only."""
-    if case.copied or len(world.callers) < 2:
-        return world
-    first, second = world.callers
-    order = _number(first) - _number(second)
-    swapped = tuple(map(_swapped, world.books)) if order >= 0 else world.books
-    if order < 0 or (order == 0 and _number(world.books) <= _number(swapped)):
-        return world
-    return world._replace(callers=(second, first), books=swapped)
+WALLET = _Wallet(b"\x01" * 32)
+_NUMBERS: dict[object, int] = {}
+_BOOKS: dict[object, Book] = {}
+_NAMES = tuple({field.name: 0 for field in fields(Payment)}.keys() - {"code", "reason", "receipt", "updated"})
 
 
 def _number(part: object) -> int:
-    return _ORDER.setdefault(part, len(_ORDER))
+    """Equal parts have the same number."""
+    return _NUMBERS.setdefault(part, len(_NUMBERS))
 
 
-@functools.cache
-def _swapped(book: Book | None) -> Book | None:
-    names = {"0": "1", "1": "0"}
-    return book and tuple(row._replace(owner=names.get(row.owner or "", row.owner)) for row in book)
+def _said_by(row: LedgerRow | None) -> object:
+    """What a row says, without what decides nothing."""
+    if row is None:
+        return None
+    one = row.payment
+    answered = one.updated if one.stage is PaymentStage.ANSWERED else 0.0
+    proven = one.receipt is not None and one.receipt.success
+    return (
+        [getattr(one, name) for name in _NAMES],
+        one.code == "taken_elsewhere",
+        answered,
+        proven,
+        row.owner,
+        row.until,
+    )
+
+
+def _key(value: Any) -> str:
+    """What a call was told, to compare."""
+    match value:
+        case LedgerRow():
+            return f"{_said_by(value)} {value.mine}"
+        case Submit():
+            return f"signed {value.payment.amount} {value.payment.nonce}"
+        case Answer():
+            return f"{value.response.status} {value.response.content!r} {value.response.headers}"
+        case BaseException():
+            return f"{value!r} {getattr(value, 'is_sent', '')}"
+        case Overview():
+            return f"{_said_by(value.row)}"
+    return f"{value}"
+
+
+@dataclass
+class Run:
+    """A call, brought to where it was: it goes on once."""
+
+    steps: Steps[MarketResult[Any]]
+    buyer: Buyer
+    intent: PurchaseIntent
+    effect: Effect
+
+    def go_on(self, value: Any) -> None:
+        """Its next effect, once it was told the result of the last one."""
+        if isinstance(value, BaseException):  # one that was thrown before has a traceback
+            self.effect = self.steps.throw(value.with_traceback(None))
+        else:
+            self.effect = self.steps.send(value)
+
+
+class Search:
+    """Walks all courses of a world, on real ledgers."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.clock, self.policy = case, _Clock(), RetryPolicy(max_retries=case.retries)
+        self.ledgers = [Ledger.memory() for _ in range(1 + case.copied)]
+        for ledger in self.ledgers:
+            ledger.setting("")  # opens it
+        self.slot = 0
+        """The call that goes on."""
+        self.seen: set[str] = set()
+        """Nonces that a ledger or the service has."""
+        self.empty = self.book(0)
+        self.arrows: set[tuple[str, str]] = set()
+        """From which stage to which a payment went."""
+        self.problem: str | None = None
+        self.proves = case.marks or case.wrong or case.witness
+
+    @contextmanager
+    def names(self) -> Iterator[None]:
+        """Names and nonces follow from the call, so that equal courses have equal states."""
+
+        def fresh() -> str:
+            names = (f"0x{self.slot:062x}{number:02x}" for number in itertools.count())
+            return next(name for name in names if name not in self.seen)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(buying, "new_nonce", fresh)
+            patch.setattr(buying, "uuid4", lambda: SimpleNamespace(hex=fresh()[-24:]))
+            patch.setattr(purchases, "owner_name", lambda: f"call {self.slot}")
+            patch.setattr(claims, "is_dead", DEAD.__eq__)
+            patch.setattr(logging.getLogger("tradesdk"), "disabled", True)  # each call says what it resends
+            yield
+
+    # Ledgers and calls
+
+    def which(self, slot: int) -> int:
+        return int(self.case.copied and slot >= len(self.case.calls) / 2)
+
+    def connection(self, which: int) -> sqlite3.Connection:
+        db: sqlite3.Connection = self.ledgers[which]._engine._db  # type: ignore[attr-defined]
+        return db
+
+    def load(self, which: int, book: Book) -> Ledger:
+        self.connection(which).deserialize(book.dump)
+        self.seen |= {row.payment.nonce for row in book.rows}
+        return self.ledgers[which]
+
+    def book(self, which: int) -> Book:
+        ledger = self.ledgers[which]
+        read = (schema.NEWEST, (2**62, 100)), (schema.SETTINGS, ())
+        stored, settings = ledger._engine.run(lambda db: db.read(*read))
+        rows = tuple(ledger._row(row) for row in reversed(stored))
+        key = f"{[_said_by(row) for row in rows]} {settings}"
+        if key not in _BOOKS:
+            _BOOKS[key] = Book(self.connection(which).serialize(), rows)
+        return _BOOKS[key]
+
+    def gone(self, which: int, book: Book, owner: str, became: str) -> Book:
+        """The ledger when the process of a claim's owner is not there any more; of all, for the owner %."""
+        self.load(which, book)
+        self.connection(which).execute("UPDATE payments SET owner = ? WHERE owner LIKE ?", (became, owner))
+        self.connection(which).commit()
+        return self.book(which)
+
+    def begun(self, slot: int, letter: str, budget: Budget | None = None) -> Run:
+        """A call at its first effect."""
+        call = _call(letter)
+        intent = PurchaseIntent(
+            url=URL,
+            body=call.request.body or b"",
+            path=call.request.path,
+            tokens=2,
+            amount=PRICE,
+            name=letter if self.case.named else None,
+        )
+        buyer = _Buyer(
+            ledger=self.ledgers[self.which(slot)],
+            wallet=WALLET,
+            budget=budget or self.case.budget,
+            max_validity=120,
+            pay_to=(),
+            continue_for=CONTINUED,
+            collect=True,
+            clock=self.clock,
+            time=ServiceClock(),
+        )
+        self.slot = slot
+        steps = purchases.purchase(buyer, intent, call.request, self.policy, 1e9)
+        return Run(steps, buyer, intent, next(steps))
+
+    def replayed(self, slot: int, told: Told) -> Run:
+        """A call that was told all that."""
+        self.clock.at = told[0][0]
+        run = self.begun(slot, self.case.calls[slot])
+        for now, value in told[1:]:
+            self.clock.at = now
+            if isinstance(run.effect, Sync):
+                run.buyer.time.moment(self.clock, _headers(now))
+            run.go_on(value)
+        return run
+
+    def carry_out(self, run: Run, told: str) -> Any:
+        """The result of its effect, or what ends it; what the service says to it is `told`."""
+        buyer, intent, now = run.buyer, run.intent, self.clock.at
+        try:
+            match run.effect:
+                case Lock():
+                    return True
+                case Look(at, since):
+                    return look(buyer, intent, at, since)
+                case Sync():
+                    buyer.time.moment(buyer.clock, _headers(now))
+                case Ask():
+                    return Answer(_offer(now, int(told or self.case.prices[0]), self.case.identified))
+                case Sign(terms, seen, owner):
+                    return sign(buyer, intent, terms, seen, owner)
+                case Write(row, change):
+                    if isinstance(change, Submit):
+                        return buyer.ledger.submit(change)
+                    return None if row is None else buyer.ledger.update(row.payment.id, change, row)
+                case Send():
+                    if told in ("lost", "not received"):
+                        raise APIConnectionError(told, method="POST", url=URL, sent=told == "lost")
+                    return Answer(_said(told, now, self.case))
+        except TradeError as error:
+            return error
+        return None
+
+    # What can happen
+
+    def moves(self, world: World) -> Moves:
+        """All that can happen next."""
+        case = self.case
+        yield from self._clock_and_chain(world)
+        for which, book in enumerate(world.books):
+            if book is not None and self.proves:
+                yield from self._person(world, which, book)
+        if case.copied and world.books[1] is None:
+            book = world.books[0]
+            assert book is not None
+            copy = self.gone(0, book, "%", GONE)  # there, nobody knows whether those calls run
+            yield "the ledger is copied to a second machine", world._replace(books=(book, copy))
+        if case.lost and not world.lost and world.books != (self.empty,):
+            calls = tuple(ENDED if isinstance(one, Call) else one for one in world.calls)
+            lost = world._replace(books=(self.empty,), calls=calls, lost=True, verdict=None)
+            yield "the ledger is lost, and its programs end", lost
+        working = sum(isinstance(one, Call) for one in world.calls)
+        for slot, call in enumerate(world.calls):
+            if isinstance(call, Call):
+                yield from self._goes_on(world, slot, call)
+                if world.kills < case.kills:
+                    yield f"call {slot} is killed", self._killed(world, slot, call)
+            elif call is None:
+                if working < case.together and world.books[self.which(slot)] is not None:
+                    self.clock.at = world.now
+                    effect = self.begun(slot, case.calls[slot]).effect
+                    first = Call(((world.now, None),), effect, _number((slot, world.now)))
+                    yield f"call {slot} begins", world._replace(calls=_with(world.calls, slot, first))
+                break  # the next one begins after it
+
+    def _clock_and_chain(self, world: World) -> Moves:
+        later = next((START + at for at in self.case.clock if START + at > world.now), None)
+        if later is not None:
+            cheques = tuple(one for one in world.cheques if one.until > later or not self.proves)
+            yield f"the clock goes on to {later - START} s", world._replace(now=later, cheques=cheques)
+        for cheque in world.cheques if self.proves else ():
+            rest = tuple(one for one in world.cheques if one.nonce != cheque.nonce)
+            chain = tuple(sorted((*world.chain, cheque._replace(since=world.now, until=world.now + 1))))
+            yield f"the service cashes {cheque.nonce[-6:]}", world._replace(cheques=rest, chain=chain)
+
+    def _person(self, world: World, which: int, book: Book) -> Moves:
+        """A person marks what is open; the chain is asked, and what it said is used later."""
+        case = self.case
+        for one in [row.payment for row in book.rows]:
+            taken = any(cheque.nonce == one.nonce for cheque in world.chain)
+            for paid in (True, False) if case.wrong else (taken,) * case.marks:
+                after = self._marked(which, book, one.id, Mark(paid=paid, now=world.now))
+                if after != book:
+                    told = f"a person marks {one.nonce[-6:]} as {'paid' if paid else 'unpaid'}"
+                    yield told, _with_book(world, which, after)._replace(misled=world.misled or (taken and not paid))
+            known = taken or world.now >= max(one.valid_before, one.counts_until)
+            if case.witness and world.verdict is None and one.is_unresolved(world.now) and one.paid is None and known:
+                yield f"the witness says: taken: {taken}", world._replace(verdict=(one.id, taken, one.signatures))
+        if world.verdict is not None and which == 0:
+            payment_id, taken, signatures = world.verdict
+            mark = Mark(paid=taken, evidence="chain: so it is", signatures=signatures, now=world.now)
+            after = self._marked(which, book, payment_id, mark)
+            yield "what the witness said is used", _with_book(world, which, after)._replace(verdict=None)
+
+    def _marked(self, which: int, book: Book, payment_id: str, mark: Mark) -> Book:
+        try:
+            self.load(which, book).update(payment_id, mark)
+        except PaymentError:
+            return book
+        return self._after(which, book)
+
+    def _after(self, which: int, before: Book) -> Book:
+        after = self.book(which)
+        stages = {row.payment.nonce: row.payment.stage.value for row in before.rows}
+        self.arrows |= {(stages.get(row.payment.nonce, ""), row.payment.stage.value) for row in after.rows}
+        return after
+
+    def _killed(self, world: World, slot: int, call: Call) -> World:
+        """What it was about to do is not done; its claim is that of a process that is not there any more."""
+        which = self.which(slot)
+        book = world.books[which]
+        assert book is not None
+        lost = tuple(sorted({*world.gone, *filter(None, [returned(call)])}))
+        after = self.gone(which, book, f"call {slot}", GONE if self.case.remote else DEAD)
+        calls = _with(world.calls, slot, ENDED)
+        return _with_book(world, which, after)._replace(calls=calls, gone=lost, kills=world.kills + 1)
+
+    def _goes_on(self, world: World, slot: int, call: Call) -> Moves:
+        case, effect = self.case, call.effect
+        choices: tuple[str, ...] = ("",)
+        if isinstance(effect, Ask | Send):
+            choices = case.answers if isinstance(effect, Send) else tuple(map(str, case.prices))
+        for told in choices:
+            yield f"call {slot}: {type(effect).__name__} {told}", self._step(world, slot, call, told)
+        if world.cancels < case.cancels and not isinstance(effect, Write | Lock):
+            for is_sent in (False, True) if isinstance(effect, Send) else (False,):
+                ended, canceled = Ended(KeyboardInterrupt(), is_sent=is_sent), world._replace(cancels=world.cancels + 1)
+                told = f"call {slot} is canceled at {type(effect).__name__}, sent: {is_sent}"
+                yield told, self._step(canceled, slot, call, "", ended)
+
+    def _step(self, world: World, slot: int, call: Call, told: str, ended: Ended | None = None) -> World:
+        """Carry out one effect, or end the call there, and all that only this call notices after it."""
+        which, sent, key, history = self.which(slot), call.sent, call.key, list(call.told)
+        book, cheques, nonces, got = world.books[which], world.cheques, world.nonces, world.got
+        assert book is not None
+        run, self.clock.at = self.replayed(slot, call.told), world.now
+        self.seen = {one.nonce for one in (*cheques, *world.chain)}
+        self.load(which, book)
+        goes_on: Call | str = ENDED
+        try:
+            while True:
+                effect = run.effect
+                if isinstance(effect, Send) and (ended is None or ended.is_sent) and told != "not received":
+                    cheque, sent = _cheque(effect.payment, world.now), True
+                    is_valid = cheque.until > world.now or not self.proves
+                    if is_valid and all(one.nonce != cheque.nonce for one in world.chain):
+                        cheques = tuple(sorted({*cheques, cheque}))
+                if isinstance(effect, Write) and isinstance(effect.change, Submit) and effect.change.earlier is None:
+                    same = [row.payment for row in book.rows if row.payment.body == run.intent.body]
+                    closed = 0 if self.case.named else sum(is_closed(one, world.now) for one in same)
+                    label = f"{self.case.calls[slot]}{closed}"
+                    nonces = tuple(sorted({*nonces, (effect.change.payment.nonce, label)}))
+                value = self.carry_out(run, told) if ended is None else ended
+                if isinstance(effect, Sleep) and isinstance(history[-1][1], Overview):
+                    # It waits for another call, and looks again: as if it had not looked.
+                    history.pop()
+                    run, key = self.replayed(slot, tuple(history)), _number((slot, history[0][0]))
+                    for now, value in history[1:]:
+                        key = _number((key, now, _key(value)))
+                else:
+                    history.append((world.now, value))
+                    key = _number((key, world.now, _key(value)))
+                    run.go_on(value)
+                told, ended = "", None
+                if isinstance(run.effect, Send) and not self.case.identified:
+                    is_late = run.effect.payment.valid_before <= world.now + MARGIN
+                    self.problem = f"call {slot} sends what has expired" if is_late else self.problem
+                is_choice = isinstance(run.effect, Ask) and len(self.case.prices) > 1
+                if isinstance(run.effect, SHARED) or is_choice or self.case.every:
+                    goes_on = Call(tuple(history), run.effect, key, sent)
+                    break
+        except StopIteration as done:
+            nonce = done.value.payment.nonce
+            if not self.case.named and nonce in got and done.value.again:
+                self.problem = f"the answer of {nonce} was given twice"
+            got = tuple(sorted({*got, nonce}))
+        except (PaymentError, APIError) as error:
+            payment, possible = error.payment, {one.nonce for one in (*cheques, *world.chain)}
+            is_free = error.charged is False and not world.misled
+            if sent and (payment is None or (is_free and payment.nonce in possible)):
+                self.problem = f"call {slot} handed a payment over and ended with {error!r}, charged {error.charged}"
+            is_unsent = not (self.proves or world.kills or payment is None or payment.nonce in possible)
+            if is_unsent and error.charged is not False:
+                self.problem = f"nothing was handed over, and call {slot} ended with {error!r}, charged {error.charged}"
+        except Ended:
+            pass
+        calls = _with(world.calls, slot, goes_on)
+        after = _with_book(world, which, self._after(which, book))
+        return after._replace(calls=calls, cheques=cheques, nonces=nonces, got=got)
+
+    # All of it
+
+    def walk(self, check: Callable[[Search, World], str | None], most: int = 10_000_000) -> Found:
+        """Walk all courses, breadth first, and check every state.
+
+        Raises:
+            AssertionError: `check` found something wrong. The message is the shortest course to it.
+        """
+        case = self.case
+        books = (self.empty, None) if case.copied else (self.empty,)
+        first, began, count = World(START + case.clock[0], books, (None,) * len(case.calls)), time.process_time(), 0
+        seen: dict[World, tuple[World, str] | None] = {first: None}
+        todo = deque([first])
+        gc.disable()  # many small tuples, and no circles
+        try:
+            with self.names():
+                while todo:
+                    world = todo.popleft()
+                    for told, after in self.moves(world):
+                        count += 1
+                        problem, self.problem = self.problem, None
+                        if after in seen and problem is None:
+                            continue
+                        seen.setdefault(after, (world, told))
+                        problem = problem or check(self, after)
+                        assert problem is None, f"{problem}\n{self.course(seen, world, told, after)}"
+                        assert len(seen) < most, f"more than {most:,} states"
+                        todo.append(after)
+        finally:
+            gc.enable()
+        return Found(len(seen), count, time.process_time() - began)
+
+    def course(self, seen: dict[World, tuple[World, str] | None], world: World, told: str, last: World) -> str:
+        """The steps to a state, and what it is."""
+        steps: list[str] = []
+        at: tuple[World, str] | None = (world, told)
+        while at is not None:
+            world, told = at
+            steps.append(f"{world.now - START:5} s  {told}")
+            at = seen[world]
+        return "\n".join([f"{self.case}", *reversed(steps), *told_of(last)])
+
+    def way_out(self, letter: str, which: int, book: Book, used: frozenset[str], now: int) -> str | None:
+        """What is without a way out: all programs end, time passes, the service is honest, a person marks what is open.
+
+        Then a call gets an answer. A name that was paid for without one is for a person.
+        """
+        self.gone(which, book, "%", DEAD)
+        ledger = self.ledgers[which]
+        for turn in range(6):
+            now += 10_000
+            self.clock.at = now
+            run = self.begun(len(self.case.calls) + turn, letter, Budget.unlimited())
+            run.buyer.ledger = ledger
+            try:
+                while True:
+                    is_used = isinstance(run.effect, Send) and run.effect.payment.nonce in used
+                    told = ("used" if is_used else "delivered") if isinstance(run.effect, Send) else ""
+                    run.go_on(self.carry_out(run, told))
+            except StopIteration:
+                return None
+            except (PaymentError, APIError) as error:
+                if error.code == "already_delivered":
+                    return None
+                payment = error.payment
+                if payment is None:
+                    return f"{error!r}"
+                try:
+                    ledger.update(payment.id, Mark(paid=payment.nonce in used, now=now + 5_000))
+                except PaymentError as problem:
+                    return f"{error!r}, and then {problem!r}"
+        return "it goes on and on"
+
+
+def returned(call: Call | str | None) -> str | None:
+    """The nonce of the answer that only a call has: it returns it next, or was canceled and puts it back."""
+    if not isinstance(call, Call):
+        return None
+    change = call.effect.change if isinstance(call.effect, Write) else None
+    if not (isinstance(getattr(change, "ends", change), Reopen) or isinstance(call.effect, HandOver)):
+        return None
+    rows = [value if isinstance(value, LedgerRow) else getattr(value, "row", None) for _, value in call.told]
+    return next(str(row.payment.nonce) for row in reversed(rows) if row is not None)
+
+
+def _cheque(payment: Payment, now: int) -> Cheque:
+    signed = decoded(str(payment.header))["payload"]["authorization"]
+    return Cheque(signed["nonce"], int(signed["value"]), now, int(signed["validBefore"]))
+
+
+def _with(parts: tuple[Any, ...], at: int, part: Any) -> tuple[Any, ...]:
+    return (*parts[:at], part, *parts[at + 1 :])
+
+
+def _with_book(world: World, which: int, book: Book) -> World:
+    return world._replace(books=_with(world.books, which, book))
 
 
 @dataclass(frozen=True)
@@ -871,61 +722,15 @@ class Found:
         return f"{self.states:,} states, {self.moves:,} moves, {self.seconds:.1f} s"
 
 
-def search(case: Case, check: Callable[[Case, World], str | None], most: int = 10_000_000) -> Found:
-    """Walk all courses, breadth first, and check every state.
-
-    Raises:
-        AssertionError: `check` found something wrong. The message is the shortest course to it.
-    """
-    first, began, count = begin(case), time.process_time(), 0
-    seen: dict[World, World | None] = {first: None}
-    todo = deque([first])
-    gc.disable()  # many small tuples, and no circles
-    try:
-        while todo:
-            world = todo.popleft()
-            for _, after in moves(case, world):
-                count += 1
-                after = same(case, dropped(case, after))
-                if after in seen:
-                    continue
-                seen[after] = world
-                problem = check(case, after)
-                if problem is not None:
-                    raise AssertionError(f"{problem}\n{course(case, seen, after)}")
-                assert len(seen) < most, f"more than {most:,} states"
-                todo.append(after)
-    finally:
-        gc.enable()
-    return Found(len(seen), count, time.process_time() - began)
-
-
-def course(case: Case, seen: dict[World, World | None], last: World) -> str:
-    """The steps to a state."""
-    path: list[World] = []
-    at: World | None = last
-    while at is not None:
-        path.append(at)
-        at = seen[at]
-    world, lines = begin(case), [f"{case}"]
-    for wanted in path[-2::-1]:
-        told, world = next(
-            (told, after) for told, found in moves(case, world) if same(case, after := dropped(case, found)) == wanted
-        )
-        lines.append(f"{world.now - START:5} s  {told}")
-    return "\n".join([*lines, "", *told_of(world)])
-
-
 def told_of(world: World) -> Iterator[str]:
     """A state in words."""
-    yield f"chain: {[f'{one.nonce} of {one.amount}' for one in world.chain]}"
-    yield f"the service has: {[f'{one.nonce} of {one.amount} until {one.time - START} s' for one in world.cheques]}"
-    for book in world.books:
-        for row in book or ():
-            one = row.payment
-            yield (
-                f"ledger: {one.id} {one.stage}, {one.code}, paid {one.paid} ({one.proof}), counts {one.counted}, "
-                f"valid until {one.valid_before - START} s, "
-                f"{one.submissions} submissions, {one.signatures} signatures, charged {one.charged}, "
-                f"claimed by {row.owner}"
-            )
+    yield f"chain: {[f'{one.nonce[-6:]} of {one.amount}' for one in world.chain]}"
+    yield f"cheques: {[f'{one.nonce[-6:]} of {one.amount} until {one.until - START} s' for one in world.cheques]}"
+    yield f"calls: {[type(one.effect).__name__ if isinstance(one, Call) else one for one in world.calls]}"
+    for row in itertools.chain.from_iterable(book.rows for book in world.books if book is not None):
+        one = row.payment
+        yield (
+            f"ledger: {one.nonce[-6:]} {one.stage}, {one.code}, paid {one.paid} ({one.proof}), counts {one.counted}, "
+            f"valid until {one.valid_before - START} s, {one.submissions} submissions, {one.signatures} signatures, "
+            f"waits {one.waits}, charged {one.charged}, claimed by {row.owner}"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
@@ -329,6 +330,31 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
 
 
 # Answers.
+
+
+def token_warnings(path: str, body: bytes, data: object) -> tuple[str, ...]:
+    """How the tokens of an answer differ from those of its request: others, or too few. It is delivered all the same.
+
+    What may be the id of a coin registry (in small letters, and no address) fits any token.
+    """
+    if not ENDPOINTS[path].per_token:
+        return ()
+    if isinstance(data, RawResponse):
+        data = decode_by_path(path, "POST", path, data)
+    results = list[Any](getattr(data, "results", ()))
+    identifiers = [str(one["identifier"]).strip() for one in json.loads(body)["tokens"]]
+    left, others = {one.casefold(): one for one in identifiers}, list[str]()
+    for one in results:
+        symbol: str = one.symbol if hasattr(one, "symbol") else one.token_symbol
+        if all(left.pop(name.casefold(), None) is None for name in (one.token_address, symbol)):
+            others.append(symbol)
+    wanted = [one for one in left.values() if one != one.lower() or _ADDRESS.fullmatch(one)]
+    bought = ", ".join(map(display, identifiers))
+    if others and (wanted or len(others) > len(left)):
+        return (f"the answer has {', '.join(map(display, others))}, not only {bought}",)
+    if len(results) < len(identifiers):
+        return (f"the answer has {len(results) or 'none'} of the {len(identifiers)} tokens that were bought: {bought}",)
+    return ()
 
 
 def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -> D:

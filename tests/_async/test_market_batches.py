@@ -19,6 +19,7 @@ from tradesdk import (
     LocalSigner,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
+    PaymentUndeliveredError,
     TokenPrice,
 )
 from tradesdk.models.market import TokenResults
@@ -254,6 +255,8 @@ async def test_another_job_or_none_pays_for_itself(mock: MockService) -> None:
     assert not batch.again
     elsewhere = buyer_of(mock, ledger=Ledger.memory())
     run = elsewhere.batches.token_prices(["ETH", "BRETT"], job=JOB)
+    with pytest.raises(PaymentUndeliveredError, match="taken_elsewhere"):  # it is lost now
+        await collected(run)
     assert (await collected(run), run.passed_over) == ([], (("ETH", "BRETT"),))
     mock.payments.assert_charged(times=5)
 

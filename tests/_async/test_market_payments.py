@@ -109,7 +109,7 @@ async def test_spending_is_what_the_mock_has_taken(mock: MockService) -> None:
         == 2 * PRICE
     )
     assert (spending.held, spending.left) == (0, 380_000)
-    mock.clock.advance(3661)  # the last second in which they could be taken is a minute later
+    mock.clock.advance(3600 + 60 + 60)  # the last minute in which they could be taken, and an hour
     assert (await client.payments.spending()).last_hour.counted == 0
     assert (await client.payments.spending()).left == 500_000
 

@@ -21,13 +21,13 @@ from tradesdk import (
     RateClaim,
 )
 
-from .._eventful import Stop, agree, broken_disk, stop
+from .._eventful import EventfulLedger, Stop, agree, broken_disk, stop
 from .._flavour_async import at_once
 from .._paidservice import PRICE
 from .._payments import how
 from .._rows import each_of
 from .._seller import TWO, Seller, settled
-from ..unit._ledger import mark
+from ..unit._ledger import draft, mark, submitted
 from ..unit._offers import decoded, encoded, prices
 from ._market import market_of
 from ._paidshop import ANSWERS, EVERY_ANSWER, EVERY_STEP, SILENT, WHEN, Shop, in_doubt, lost, outcome, steps_of
@@ -475,3 +475,48 @@ async def test_an_answer_that_has_arrived_is_kept_though_the_call_is_interrupted
     assert (payment.stage, payment.charged, payment.waits) == (PaymentStage.ANSWERED, True, True)
     assert (await client.token_prices(TWO)).again
     assert len(seller.paid) == 1
+
+
+async def test_it_is_not_collected_for_a_call_that_is_interrupted_then() -> None:
+    """Not even until the next write: a kill in between would lose it."""
+    ledger, waits = EventfulLedger.memory(), list[bool]()
+    ledger.at, ledger.event = 4, lambda: waits.append(ledger.history()[0].waits)
+    options: dict[str, Any] = {"rate_limiter": Stopping(), "send_api_key": True, "api_key": "trade_key_of_a_test"}
+    with pytest.raises(Stop):
+        await market_of(Seller(), ledger=ledger, **options).token_prices(TWO)
+    assert [call for call in ledger.calls if call != "history"] == ["overview", "submit", "record", "record"]
+    assert waits == [True]
+
+
+class Counting:
+    """A rate limiter that counts its claims, and what becomes of them."""
+
+    rate_limit = None
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    async def claim(self, name: str, /) -> RateClaim:
+        self.told.append("claim")
+        return RateClaim()
+
+    async def answered(self, claim: RateClaim, status: int, headers: Any, /) -> None:
+        self.told.append("answered")
+
+    async def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
+        self.told.append(f"failed, sent {sent}")
+
+
+async def test_a_place_in_the_rate_limit_is_given_back_when_the_signature_is_dropped() -> None:
+    """Another call was faster: the next place is for its bytes."""
+    seller = Seller()
+    same = (await market_of(seller).token_prices(TWO)).payment
+    assert same is not None
+    ledger, limiter, now = EventfulLedger.memory(), Counting(), seller.clock.now()
+    faster = draft(same.fingerprint, url=same.url, body=same.body, payer=same.payer, valid_before=int(now) + 60)
+    ledger.at, ledger.event = 2, lambda: submitted(ledger, faster, now=now)
+    client = market_of(seller, ledger=ledger, rate_limiter=limiter, send_api_key=True, api_key="trade_key_of_a_test")
+    result = await client.token_prices(TWO)
+    assert result.payment is not None
+    assert result.payment.id == faster.id
+    assert limiter.told == ["claim", "answered", "claim", "failed, sent False", "claim", "answered"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import random
 import threading
 from collections.abc import Callable, Iterable
@@ -31,6 +30,7 @@ from tradesdk import (
     WindowSpending,
 )
 from tradesdk._values.payment import GRACE
+from tradesdk.payments.ledger.changes import Resubmit
 
 from ._ledger import (
     ADDRESS,
@@ -302,16 +302,18 @@ def a_claim_of_somebody_else_stays(store: Ledger) -> None:
 
 @case
 @over("place", [UNSENT, *IN_DOUBT, *NOT_TAKEN, *TAKEN, "marked unpaid"])
-def without_a_name_an_old_payment_is_continued_only_while_it_may_be_taken(store: Ledger, place: str) -> None:
+def without_a_name_an_old_payment_is_continued_only_while_its_bytes_are_valid(store: Ledger, place: str) -> None:
+    """Then nothing is signed for it again: the call wants the data of now."""
     first = at(store, place, fingerprint="call")
     assert store.find("call", now=NOW, since=NOW) == store.find("call", now=NOW) == store.get(first.id)
     is_live = place in (*IN_DOUBT, *NOT_TAKEN)
     assert store.find("call", now=NOW, since=NOW + 1) == (store.get(first.id) if is_live else None)
-    over = first.counts_until + GRACE
-    assert store.find("call", now=over, since=NOW + 1) is None
-    second = submitted(store, draft("call", valid_before=over + 60), now=over, since=NOW + 1)
+    end = first.valid_before
+    assert (store.find("call", now=NOW, since=NOW + 1, over=end - 1) is not None) == is_live
+    assert store.find("call", now=NOW, since=NOW + 1, over=end) is None
+    second = submitted(store, draft("call", valid_before=end + 60), now=NOW + 100, over=end, since=NOW + 1)
     assert second.id != first.id
-    assert store.spending(PLENTY, now=over).total.counted == 3 * CENT + (0 if first.paid is False else first.counted)
+    assert store.spending(PLENTY, now=end).total.counted == 3 * CENT + (0 if first.paid is False else first.counted)
 
 
 @case
@@ -635,28 +637,15 @@ def a_nonce_counts_once_in_a_run_with_the_largest_amount(store: Ledger) -> None:
 
 
 @case
-def a_receipt_says_in_which_hour_and_day_it_counts(store: Ledger) -> None:
-    late = MIDNIGHT - 30
-    first = submitted(store, draft(valid_before=int(MIDNIGHT) + 60), now=late)
-    assert store.spending(PLENTY, now=MIDNIGHT + 1).today.counted == 30_000
-    told(store, first, ReasonCode.DELIVERED, receipt=PAID, now=late + 1)
-    assert store.spending(PLENTY, now=late + 1).today.counted == 30_000
-    assert store.spending(PLENTY, now=MIDNIGHT + 1).today.counted == 0
-    assert store.spending(PLENTY, now=MIDNIGHT + 3599).last_hour.counted == 30_000
-    assert store.spending(PLENTY, now=MIDNIGHT + 3600).last_hour.counted == 0
-
-
-@case
 @over("window", ["per_hour", "per_day", "per_month"])
 @over("proven", [True, False])
-@over("beside", [-1, -0.999, -0.5, -0.001, 0, 0.001, 0.5, 0.999, 1])
-def a_payment_counts_in_no_window_that_begins_after_it(store: Ledger, window: str, proven: bool, beside: float) -> None:
-    """A receipt in a day's last second counts on that day only. So does what expires at midnight, by whole seconds."""
-    taken = MONTH + beside
-    ends = math.floor(taken) + 1
-    first = submitted(store, draft(valid_before=ends + 60 * proven), now=taken - 30)
+@over("ends", [MONTH - 1, MONTH, MONTH + 1])
+def a_payment_counts_until_its_last_second(store: Ledger, window: str, proven: bool, ends: int) -> None:
+    """What expires at midnight counts on the day before only. A receipt is the service's word: it moves nothing."""
+    taken = ends - 1.0
+    first = submitted(store, draft(valid_before=ends), now=taken - 30)
     if proven:
-        told(store, first, ReasonCode.DELIVERED, receipt=PAID, now=taken)
+        told(store, first, ReasonCode.DELIVERED, receipt=PAID, now=taken - 20)
     leaves = ((ends - 1) // 60 + 1) * 60 + 3600 if window == "per_hour" else (taken // 86_400 + 1) * 86_400
     if window == "per_month":
         leaves = MONTH if taken < MONTH else MONTH + 30 * 86_400
@@ -667,10 +656,86 @@ def a_payment_counts_in_no_window_that_begins_after_it(store: Ledger, window: st
 
 
 @case
-def a_clock_that_is_set_back_before_the_receipt_leaves_it_in_its_hour(store: Ledger) -> None:
-    first = submitted(store, draft())
-    told(store, first, ReasonCode.DELIVERED, receipt=PAID, now=NOW - 7200)
-    assert store.spending(PLENTY, now=NOW + 1).last_hour.counted == 30_000
+@over("told_amount", [None, 0, 10_000, 30_000, 10**30])
+@over("before", [0, 50_000])
+def a_receipt_proves_its_amount_and_holds_the_rest(store: Ledger, told_amount: int | None, before: int) -> None:
+    """Whatever it says, the largest amount that was signed counts, until a person says that the receipt is right."""
+    payment = submitted(store, draft(amount=before or 30_000))
+    if before:
+        payment = told(store, payment, ReasonCode.UNKNOWN)
+        payment = signed_again(store, payment, amount=30_000)
+    most = payment.counted
+    told(store, payment, ReasonCode.DELIVERED, receipt=replace(PAID, amount=told_amount))
+    proven = min(most, 30_000 if told_amount is None else told_amount)
+    spending = store.spending(PLENTY, now=NOW)
+    assert (spending.total.counted, spending.today.counted) == (most, most)
+    assert (spending.total.held, spending.today.held) == (most - proven, most - proven)
+    store.check()
+    for paid in (False, True) if proven == most else (False,):
+        with pytest.raises(PaymentRefusedError, match="not_unresolved"):
+            mark(store, payment, paid=paid, now=NOW + 10_000)
+    if proven == most:
+        return
+    marked = mark(store, payment, paid=True)
+    spending = store.spending(PLENTY, now=NOW)
+    assert (marked.charged, spending.total.counted, spending.held) == (True, proven, 0)
+    store.check()
+
+
+@case
+def what_the_chain_said_before_another_signature_is_not_written(store: Ledger) -> None:
+    """It was asked about the first one."""
+    first = submitted(store, draft("call"))
+    again = signed_again(store, first)
+    with pytest.raises(PaymentRefusedError, match="not_unresolved"):
+        mark(store, again, paid=False, evidence="chain: unused", signatures=first.signatures, now=NOW + 10_000)
+    assert store.get(first.id) == again
+    marked = mark(store, again, paid=False, evidence="chain: unused", signatures=again.signatures, now=NOW + 10_000)
+    assert marked.charged is False
+
+
+@case
+def what_the_chain_says_beside_a_smaller_receipt_is_not_the_amount(store: Ledger) -> None:
+    payment = submitted(store, draft())
+    told(store, payment, ReasonCode.DELIVERED, receipt=replace(PAID, amount=10_000))
+    mark(store, payment, paid=True, evidence="chain: paid")
+    spending = store.spending(PLENTY, now=NOW)
+    assert (spending.total.counted, spending.held) == (30_000, 0)
+
+
+@case
+def a_later_receipt_may_prove_more_and_not_less(store: Ledger) -> None:
+    payment = submitted(store, draft())
+    for amount, held in ((10_000, 20_000), (5_000, 20_000), (20_000, 10_000)):
+        told(store, payment, ReasonCode.DELIVERED, receipt=replace(PAID, amount=amount))
+        assert store.spending(PLENTY, now=NOW).held == held
+        store.check()
+
+
+@case
+@over("left", ["open", "answered", "taken", "unsent", "unpaid by chain", "unpaid by person"])
+def a_name_belongs_to_the_wallet_that_may_have_paid_for_it(store: Ledger, left: str) -> None:
+    """After a change of keys, each name would be bought once more."""
+    first = submitted(store, draft("theirs", purchase="prices"))
+    match left:
+        case "answered":
+            told(store, first, ReasonCode.DELIVERED, reply=b"{}")
+        case "taken":
+            told(store, first, ReasonCode.UNDELIVERED)
+        case "unsent":
+            told(store, first, ReasonCode.NOT_RECEIVED)
+        case "unpaid by chain" | "unpaid by person":
+            mark(store, first, paid=False, evidence="chain: unused" * ("chain" in left), now=first.counts_until + GRACE)
+    ours = draft("ours", purchase="prices", payer="0x" + "ab" * 20)
+    if left.startswith("un"):
+        submitted(store, ours, now=NOW + 300)
+    else:
+        with pytest.raises(PaymentRefusedError, match="purchase_changed") as caught:
+            submitted(store, ours, now=NOW + 300)
+        assert first.payer in caught.value.message
+        assert ours.payer in caught.value.message
+        assert len(store.history()) == 1
+    submitted(store, draft(purchase="other", payer=ours.payer), now=NOW + 300)
 
 
 @case
@@ -803,6 +868,28 @@ def what_is_resubmitted_may_be_taken(store: Ledger, place: str) -> None:
     assert (again.code, again.reason) == (ReasonCode.NONE, "")
     assert (again.submissions, again.header) == (payment.submissions + 1, HEADER)
     assert store.get(payment.id) == again
+
+
+@case
+@over("collected", [False, True])
+def an_answer_that_nobody_has_is_kept_until_somebody_has_it(store: Ledger, collected: bool) -> None:
+    """It can be had by its payment's id, however old it is. What was collected and kept ends after 30 days."""
+    payment = answered(store)
+    if collected:
+        collect(store, payment, "me", keep=True)
+    submitted(store, draft(valid_before=int(NOW) + 31 * 86_400), now=NOW + 31 * 86_400 - 60)
+    found = store.get(payment.id)
+    assert found is not None
+    assert (found.reply is None) is collected
+
+
+@case
+@over("until, free", [(NOW + 300, False), (NOW + 330, False), (NOW + 331, True), (NOW, True)])
+def a_claim_that_ends_later_than_any_may_is_void(store: Ledger, until: float, free: bool) -> None:
+    """It was made before the clock was set back: it could last for days."""
+    payment = submitted(store, draft(), owner="me", until=until)
+    again = store.update(payment.id, Resubmit(signatures=1, owner="you", until=NOW + 300, now=NOW))
+    assert again.mine is free
 
 
 @case

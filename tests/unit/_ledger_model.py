@@ -68,6 +68,7 @@ PAY_TO: tuple[tuple[str, ...], ...] = ((), (), (), (ADDRESS,), (OTHER.lower(),))
 RECEIPTS = (
     None,
     *(Receipt(success=success, transaction="0x1", network="eip155:8453", raw={}) for success in (True, False)),
+    *(Receipt(success=True, transaction="0x1", network="eip155:8453", amount=told, raw={}) for told in (1, 2**80)),
 )
 SENT, ANSWERED, TAKEN = PaymentStage
 STAGES = {
@@ -130,20 +131,28 @@ class Course:
         return [one for one in self.payments if run and (run, one.id) in self.runs]
 
     def held(self, payments: Sequence[Payment]) -> dict[str, int]:
-        return self.sums([one for one in payments if one.paid is None])
+        """Those without proof, and what a receipt of a smaller amount leaves."""
+        without = [one for one in payments if one.paid is None]
+        by_receipt = [one for one in payments if one.paid and one.proof is PaymentProof.RECEIPT]
+        rests = [replace(one, counted=one.counted - one.amount) for one in by_receipt if one.counted > one.amount]
+        return self.sums([*without, *rests])
 
-    def blocking(self, fingerprint: str, since: float) -> list[Payment]:
+    def is_unproven(self, payment: Payment) -> bool:
+        is_part = payment.proof is PaymentProof.RECEIPT and payment.amount < payment.counted
+        return payment.paid is None or is_part
+
+    def blocking(self, fingerprint: str, since: float, over: float) -> list[Payment]:
         return [
             payment
             for payment in self.payments
             if payment.fingerprint == fingerprint
-            and (self.is_open(payment, since) or self.is_waiting(payment) or self.is_kept(payment))
+            and (self.is_open(payment, since, over) or self.is_waiting(payment) or self.is_kept(payment))
         ]
 
-    def is_open(self, payment: Payment, since: float) -> bool:
-        """Whether it is continued without a name: it is recent, or was handed over and may still be taken."""
-        lasts = payment.counts_until - self.now
-        alive = payment.is_open and -GRACE < lasts <= LONGEST_VALIDITY + GRACE
+    def is_open(self, payment: Payment, since: float, over: float) -> bool:
+        """Whether it is continued without a name: it is recent, or was handed over and its bytes can be resent."""
+        is_early = payment.counts_until - self.now > LONGEST_VALIDITY + GRACE
+        alive = payment.is_open and payment.valid_before > math.floor(over) and not is_early
         closed = payment.proof is PaymentProof.PERSON and payment.paid
         return alive or (payment.stage is not ANSWERED and not closed and payment.created >= since)
 
@@ -230,7 +239,7 @@ class Course:
             collected = payment.stage is ANSWERED and (not payment.waits or payment.purchase is not None)
             if collected and payment.updated < self.now - 30 * 86400:
                 self.put(payment, reply=None)
-        found = next(iter(self.blocking(asked.fingerprint, since)[::-1]), None)
+        found = next(iter(self.blocking(asked.fingerprint, since, self.now + 6)[::-1]), None)
         # What the call saw when it looked; another one may have gone on since.
         same = [one for one in self.payments if one.fingerprint == asked.fingerprint]
         older = [] if found is None else [replace(found, signatures=found.signatures - 1)]
@@ -386,9 +395,12 @@ class Course:
 
     def proof_of(self, payment: Payment, receipt: Receipt | None, stage: PaymentStage) -> dict[str, Any]:
         if receipt is not None and receipt.success:
-            first: dict[str, Any] = {"proof": PaymentProof.RECEIPT, "paid": True}
-            first["counts_until"] = min(payment.counts_until, math.floor(max(self.now, payment.updated)) + 1)
-            return {"receipt": receipt} | ({} if payment.paid else first)
+            told = payment.amount if receipt.amount is None else receipt.amount
+            told = min(payment.counted, told)
+            if payment.paid:  # more than one receipt said before is taken, and not less
+                by_receipt = payment.proof is PaymentProof.RECEIPT
+                return {"receipt": receipt, "amount": max(told, payment.amount) if by_receipt else payment.amount}
+            return {"receipt": receipt, "proof": PaymentProof.RECEIPT, "paid": True, "amount": told}
         before = payment.receipt
         kept = before if receipt is None or (before is not None and before.success) else receipt
         wrong = payment.paid is False and stage is not SENT
@@ -431,13 +443,16 @@ class Course:
         evidence = self.pick(["", "chain: paid in 0x1"])
         payment = self.any_payment()
         is_taken = payment.stage is TAKEN and payment.proof is not PaymentProof.PERSON
-        unproven = payment.stage is ANSWERED and payment.paid is None
+        is_part = self.is_unproven(payment) and payment.paid is not None
+        unproven = payment.stage is ANSWERED and (payment.paid is None or (is_part and paid))
         late = self.is_expired(payment)
         if (payment.is_open and (late or evidence)) or ((is_taken or unproven) and (paid or evidence or late)):
             stage = payment.stage if unproven else TAKEN if paid else SENT
             proof = PaymentProof.CHAIN if evidence else PaymentProof.PERSON
             marked = mark(self.store, payment, paid=paid, evidence=evidence, now=self.now)
-            assert marked == self.put(payment, stage=stage, proof=proof, paid=paid, reason=evidence or payment.reason)
+            counted = payment.amount if is_part and not evidence else payment.counted
+            changes = {"stage": stage, "proof": proof, "paid": paid, "counted": counted}
+            assert marked == self.put(payment, **changes, reason=evidence or payment.reason)
             return
         with pytest.raises(PaymentRefusedError, match="not_unresolved") as refused:
             mark(self.store, payment, paid=paid, evidence=evidence, now=self.now)
@@ -486,7 +501,7 @@ class Course:
         for call in FINGERPRINTS:
             for since in (0.0, self.now - 600):
                 found = self.store.find(call, now=self.now, since=since)
-                assert found == next(iter(self.blocking(call, since)[::-1]), None)
+                assert found == next(iter(self.blocking(call, since, self.now)[::-1]), None)
 
     def the_same_payments_are_kept(self) -> None:
         assert self.store.history(limit=1000) == self.payments[::-1]
@@ -498,7 +513,7 @@ class Course:
         for at, payment in enumerate(newest):
             assert (
                 self.store.history(stages=(SENT, TAKEN), unproven=True, limit=2, before=payment.id)
-                == [one for one in newest[at + 1 :] if one.stage in (SENT, TAKEN) and one.paid is None][:2]
+                == [one for one in newest[at + 1 :] if one.stage in (SENT, TAKEN) and self.is_unproven(one)][:2]
             )
         for origin in (ORIGIN, f"{ORIGIN}:8443"):
             assert sorted(trusted(self.store, origin)) == sorted(self.known.get(origin, []))

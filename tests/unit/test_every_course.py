@@ -1,91 +1,83 @@
-"""Every course of small cases: no purchase is paid for twice, no budget overrun, nothing paid for is forgotten."""
+"""Every course of small cases: no purchase is paid for twice, no budget overrun, no answer lost without a word.
+
+Calls are killed or canceled at each effect, and begun again, alone and beside others: a kill before an effect is one
+that does it no more, a kill before the next one is one that has done it. All courses of what the service says, and of
+when it takes the money.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from tradesdk import (
-    Budget,
-    Ledger,
-    Payment,
-    PaymentError,
-    PaymentRefusedError,
-    PaymentStage,
-)
-from tradesdk.payments.ledger import rules, schema
-from tradesdk.payments.ledger.changes import Collect, LedgerRow, Mark, ReleaseClaim, Resubmit
-from tradesdk.payments.ledger.engine import Transaction
-from tradesdk.payments.state_machine import MARGIN
+from tradesdk import Budget, PaymentStage
+from tradesdk.payments.ledger import rules
 
-from .. import _courses as courses
-from .._courses import ANSWERED, START, TAKEN, Book, Case, Cheque, World, entry, search
+from .._courses import CHEAP, ENDED, PRICE, Book, Case, Cheque, Search, World, returned
 from .._seeds import one_of
 
 PICTURE = Path(__file__).parents[2] / "docs" / "assets" / "payment-stages.svg"
 SVG = "{http://www.w3.org/2000/svg}"
-PLENTY = Budget.unlimited()
-TURN = int(os.environ.get("TRADE_SEED") or 0)
-_LATER = 10_000
-_PATIENCE = 6
+HOUR = 3600
 
 
-def check(case: Case, world: World) -> str | None:
+def check(search: Search, world: World) -> str | None:
     """What is wrong with a state."""
-    problem = _handed_over(world.cheques, world.chain)
+    case = search.case
+    possible = world.chain + world.cheques
+    problem = _one_nonce(world.cheques, world.chain, () if world.lost and not case.named else world.nonces)
     if problem is None and not world.misled:
-        problem = _money(case, world.chain, 1 + world.lost + (case.copied and world.books[1] is not None))
-        if problem is None and not world.lost:
-            problem = _records(world.books, world.cheques, world.chain)
-    if problem is None:
-        problem = _counts(case, world.books) or _claims_and_answers(case, world)
+        ledgers = 1 + world.lost + (case.copied and world.books[1] is not None)
+        problem = _money(case, world.chain, world.cheques, ledgers)
+    if problem is None and not (world.misled or world.lost):
+        problem = _records(world.books, possible)
+    problem = problem or _counts(case, world.books) or _answers(case, world) or _claims(search, world)
     if problem is None:
         used = frozenset(one.nonce for one in world.chain)
-        for book in world.books:
-            problem = problem or (None if book is None else _stuck(case, _killed(book), used))
+        for which, book in enumerate(world.books):
+            for letter in dict.fromkeys(case.calls):
+                problem = problem or (None if book is None else _way_out(search, letter, which, book, used, world.now))
     return problem
 
 
 @functools.cache
-def _handed_over(cheques: tuple[Cheque, ...], chain: tuple[Cheque, ...]) -> str | None:
-    """One purchase, one nonce. The number of a purchase is the part of its nonce before the point."""
-    nonces = defaultdict(set)
+def _one_nonce(
+    cheques: tuple[Cheque, ...], chain: tuple[Cheque, ...], nonces: tuple[tuple[str, str], ...]
+) -> str | None:
+    """Only one nonce is handed over for a purchase, and the chain takes each nonce once."""
+    purchase, handed_over = dict(nonces), defaultdict(set)
     for one in (*cheques, *chain):
-        nonces[one.nonce.partition(".")[0]].add(one.nonce)
-    twice = [sorted(several) for several in nonces.values() if len(several) > 1]
-    if len({one.nonce.partition(".")[0] for one in chain}) < len(chain):
-        return f"one purchase was paid for twice: {twice}"
+        handed_over[purchase.get(one.nonce, one.nonce)].add(one.nonce)
+    twice = {name: sorted(several) for name, several in handed_over.items() if len(several) > 1}
     return f"two nonces were handed over for one purchase: {twice}" if twice else None
 
 
 @functools.cache
-def _money(case: Case, chain: tuple[Cheque, ...], ledgers: int) -> str | None:
-    """Each ledger has a budget of its own."""
+def _money(case: Case, chain: tuple[Cheque, ...], cheques: tuple[Cheque, ...], ledgers: int) -> str | None:
+    """What was taken, and what may be: the largest amount of each nonce. Each ledger has a budget of its own."""
+    most = {one.nonce: one for one in (*sorted(cheques, key=lambda one: one.amount), *chain)}
     total, hour = case.budget.total, case.budget.per_hour
-    taken = sum(one.amount for one in chain)
+    taken = sum(one.amount for one in most.values())
     if total is not None and taken > total * ledgers:
-        return f"{taken} taken of a budget of {total} for each of {ledgers} ledgers"
-    for last in chain if hour is not None else ():
-        taken = sum(one.amount for one in chain if last.time - 3600 < one.time <= last.time)
+        return f"{taken} can be taken of a budget of {total} for each of {ledgers} ledgers"
+    for last in most.values() if hour is not None else ():
+        taken = sum(one.amount for one in most.values() if one.until > last.since - HOUR and one.since <= last.since)
         if hour is not None and taken > hour * ledgers:
-            return f"{taken} taken within an hour, of a budget of {hour} for each of {ledgers} ledgers"
+            return f"{taken} can be taken within an hour, of a budget of {hour} for each of {ledgers} ledgers"
     return None
 
 
 @functools.cache
-def _records(books: tuple[Book | None, ...], cheques: tuple[Cheque, ...], chain: tuple[Cheque, ...]) -> str | None:
+def _records(books: tuple[Book | None, ...], possible: tuple[Cheque, ...]) -> str | None:
     """What was taken, or may be, is in a ledger, counts there, and is not said to be free."""
-    payments = [row.payment for book in books for row in book or ()]
-    for cheque in (*cheques, *chain):
-        known = [one for one in payments if one.nonce == cheque.nonce]
+    for cheque in possible:
+        known = [one for book in books if book and (one := book.with_nonce(cheque.nonce)) is not None]
         if not any(one.counted >= cheque.amount and one.paid is not False for one in known):
             return f"{cheque.nonce} was handed over, and does not count with {cheque.amount}"
         if all(one.charged is False for one in known):
@@ -97,257 +89,139 @@ def _records(books: tuple[Book | None, ...], cheques: tuple[Cheque, ...], chain:
 def _counts(case: Case, books: tuple[Book | None, ...]) -> str | None:
     """What was not handed over counts nothing, and the rest no more than the budget."""
     for book in books:
-        for row in book or ():
-            one = row.payment
+        for one in () if book is None else [row.payment for row in book.rows]:
             if one.is_unsent and (one.counted or one.header is not None):
-                return f"{one.id} was not handed over, and counts {one.counted}"
+                return f"{one.nonce} was not handed over, and counts {one.counted}"
         # What was proven unpaid is free, and counts again if the service says later that it was paid.
-        counts = 0 if case.marks or case.witness else sum(rules.signed(row.payment)[0] for row in book or ())
+        rows = () if case.marks or case.witness or book is None else book.rows
+        counts = sum(rules.signed(row.payment)[0] for row in rows)
         if case.budget.total is not None and counts > case.budget.total:
             return f"{counts} counts, of a budget of {case.budget.total}"
     return None
 
 
-def _claims_and_answers(case: Case, world: World) -> str | None:
-    had = {*world.got, *(caller.payment for caller in world.callers if caller.step == "returns")}
-    had |= {row.payment.id for book in world.books for row in book or () if row.payment.reply is not None}
-    for which, book in enumerate(world.books):
-        for row in book or ():
-            one = row.payment
-            if one.stage is ANSWERED and one.id not in had:
-                return f"the answer of {one.id} is in no ledger, and no caller has it"
-            is_own = row.owner in ("0", "1") and which == (int(row.owner) if case.copied else 0)
-            if is_own and world.callers[int(row.owner or 0)].payment != one.id:
-                return f"a call that has ended has claimed {one.id}"
+def _answers(case: Case, world: World) -> str | None:
+    """An answer is in a ledger, or its caller has it, or will next, or was killed right before that."""
+    had = {*world.got, *world.gone, *map(returned, world.calls)}
+    for book in world.books:
+        for one in () if book is None else [row.payment for row in book.rows]:
+            if one.stage is PaymentStage.ANSWERED and one.reply is None and one.nonce not in had:
+                return f"the answer of {one.nonce} is in no ledger, and no caller has it"
     return None
 
 
-def _killed(book: Book) -> Book:
-    return tuple(courses.row_with(row.payment) for row in book)
-
-
-@functools.cache
-def _stuck(case: Case, book: Book, used: frozenset[str]) -> str | None:
-    """What is without a way out: all programs end, time passes, the service is honest, a person marks what is open.
-
-    Then each call gets an answer. A name that was paid for without one is for a person.
-    """
-    for call in case.calls:
-        end = _way_out(case, call, book, used)
-        if end is not None:
-            return f"there is no way out for call {call}: {end}"
+def _claims(search: Search, world: World) -> str | None:
+    ended = {f"call {slot}" for slot, call in enumerate(world.calls) if call == ENDED}
+    for book in world.books:
+        for row in () if book is None else book.rows:
+            if row.owner in ended:
+                return f"{row.owner} has ended, and claims {row.payment.nonce}"
     return None
 
 
-def _way_out(case: Case, call: str, book: Book, used: frozenset[str]) -> str | None:
-    now = START + case.clock[-1]
-    for number in range(_PATIENCE):
-        now += _LATER
-        nonce = f"{call}0.0" if case.named else f"{call}9.{number}"
-        _, found = courses.find(book, call, now)
-        if found is None or rules.is_signable(found, now + MARGIN):
-            wanted = courses.wanted_of(case, call, nonce, 9 + number, 1, now)
-            book, made = courses.submit(book, wanted, found, PLENTY, "2")
-            if made is None:
-                return "it cannot be signed"
-            before = courses.before_signing(wanted, found)
-            machine = courses.machine_of(made, before)
-            honest = "already used" if made.nonce in used else "delivered"
-            _, _, report, _ = courses.outcomes(machine, now, (honest,), False)[0]
-            book, made = courses.record(book, made.id, report, made.signatures, before, "2", now)
-            book, _ = courses.update(book, made.id, ReleaseClaim(owner="2"))
-            if made.stage is ANSWERED:
-                return None
-            continue
-        if courses.is_closed(found):
-            return None
-        if found.stage is not TAKEN:
-            return f"{found.stage} is not signed again"
-        book, marked = courses.update(book, found.id, Mark(paid=found.nonce in used, now=now))
-        if marked is None:
-            return f"{found.stage} cannot be marked"
-    return f"no answer after {_PATIENCE} calls"
+_ways: dict[tuple[Case, str, Book, frozenset[str]], str | None] = {}
 
 
-def budget(total: int) -> Budget:
-    return Budget.from_micro({"total": total})
+def _way_out(search: Search, letter: str, which: int, book: Book, used: frozenset[str], now: int) -> str | None:
+    key = replace(search.case, calls=letter), letter, book, used
+    if key not in _ways:
+        _ways[key] = search.way_out(letter, which, book, used, now)
+    end = _ways[key]
+    return None if end is None else f"there is no way out for purchase {letter}: {end}"
 
 
-HOUR = Budget.from_micro({"per_hour": 1})
-SHORT, MARGINAL = (0, 500), (0, 56, 500)
-"""Within a validity and after it; `MARGINAL` also in its last seconds, in which it is not sent any more."""
+ALL = (
+    "delivered",
+    "lost",
+    "unsettled",
+    "not received",
+    "bare",
+    "rejected",
+    "used",
+    "refused",
+    "down",
+    "garbage",
+    "empty",
+)
+RECEIPTS = ("delivered with a receipt", "lost", "unsettled", "garbage with a receipt", "refused with a receipt")
+SOME = ("delivered", "lost", "unsettled", "not received")
+LATE = (0, 56, 100)
+"""In a validity, in its last seconds, in which nothing is sent any more, and after it."""
+TWICE, FOUR = Budget(total="0.12"), Budget(total="0.24")
+HOURLY = Budget(per_hour="0.06")
+
 QUICK = {
-    "two calls": (Case(2, "a", budget(1), SHORT), 4_931),
-    "a name, and the ledger is lost": (Case(1, "a", budget(1), SHORT, named=True, lost=True), 803),
+    "killed, and called again": Case("aa", answers=("delivered", "lost"), retries=0, every=True),
+    "two calls, one is killed": Case("aa", 2, ("delivered", "lost"), retries=0),
+    "canceled, and called again": Case("aa", answers=("delivered", "lost"), retries=0, kills=0, cancels=1),
+    "late": Case("a", answers=("delivered", "lost"), clock=(0, 100), kills=0),
+    "never received": Case("aa", answers=("not received", "delivered"), kills=0),
+    "a name": Case("aa", answers=("delivered", "used", "lost"), retries=0, named=True),
 }
 LONG = {
-    "two calls, and the last seconds": (Case(2, "a", budget(1), MARGINAL, again=1), 41_732),
-    "two purchases": (Case(1, "ab", budget(1), SHORT), 9_970),
-    "one call": (Case(1, "a", budget(2), MARGINAL, (1, 2), once=True, again=1), 4_384),
-    "an hour": (Case(1, "a", HOUR, (0, 56, 3650, 3700)), 10_846),
-    "a witness": (Case(2, "a", budget(1), MARGINAL, witness=True, receipts=True), 73_941),
-    "a person who is wrong": (Case(1, "a", budget(2), SHORT, wrong=True), 22_424),
-    "a name, and the ledger is lost": (Case(2, "a", budget(1), MARGINAL, named=True, lost=True), 19_627),
-    "a name, and two copies": (Case(2, "a", budget(1), (0,), named=True, copied=True), 3_319),
-    "two prices": (Case(1, "a", budget(2), SHORT, (1, 2)), 9_323),
-    "answers by identifier": (Case(1, "a", budget(1), MARGINAL, identified=True, stalls=True), 2_514),
-    "claims that do not count": (Case(2, "a", budget(1), (0,), once=True, marks=False, void=True), 1_529),
-}
-DRAWN = {
-    "two prices, and the last seconds": (Case(1, "a", budget(2), MARGINAL, (1, 2)), 49_079),
-    "two names, and the ledger is lost": (Case(2, "ab", budget(1), SHORT, named=True, lost=True), 221_070),
-    "claims that do not count, and payments expire": (
-        Case(2, "a", budget(1), SHORT, once=True, marks=False, void=True),
-        9_188,
+    "every answer, every effect": Case("aa", answers=ALL, budget=TWICE, retries=0, every=True),
+    "two calls and a third": Case("aaa", 2, SOME, retries=0),
+    "two calls, canceled and killed": Case("aa", 2, SOME, cancels=1),
+    "two purchases": Case("ab", 2, SOME, budget=TWICE),
+    "two purchases, room for one": Case("aba", 2, SOME[:2], retries=0),
+    "late": Case("aa", answers=SOME[:3], budget=TWICE, clock=LATE, cancels=1, retries=0),
+    "two calls, late": Case("aa", 2, SOME[:2], budget=TWICE, clock=(0, 100), retries=0),
+    "ten minutes": Case("aaa", answers=SOME[:2], budget=FOUR, clock=(0, 100, 700), retries=0, kills=0),
+    "another machine is killed": Case("aa", 2, SOME[:2], clock=(0, 400), retries=0, remote=True),
+    "an hour": Case("aaa", answers=SOME[:2], budget=HOURLY, clock=(0, 3600, 3800), retries=0, kills=0),
+    "a person": Case("aa", answers=SOME, clock=(0, 100), retries=0, marks=True),
+    "a person who is wrong": Case("aa", answers=SOME, budget=TWICE, clock=(0, 100), retries=0, wrong=True),
+    "a witness": Case("aa", 2, RECEIPTS[:3], clock=(0, 100), retries=0, witness=True),
+    "receipts": Case("aa", 2, RECEIPTS, retries=0),
+    "two prices": Case("aaa", answers=SOME[:2], budget=TWICE, prices=(PRICE, CHEAP), clock=(0, 100), retries=0),
+    "answers by identifier": Case("aa", answers=(*SOME, "rejected"), clock=LATE, identified=True, retries=0),
+    "a name, and the ledger is lost": Case(
+        "aa", answers=(*SOME, "used"), clock=(0, 100), retries=0, named=True, lost=True
     ),
+    "a name, and two copies": Case("aa", 2, (*SOME, "used"), clock=(0, 100), retries=0, named=True, copied=True),
 }
-"""As large as three of those together: a run draws one of these."""
 LARGE = {
-    "answers by identifier, for two": (
-        Case(2, "a", budget(1), MARGINAL, identified=True, stalls=True),
-        135_047,
+    "every answer, late": Case("aa", answers=ALL, budget=TWICE, clock=(0, 100), cancels=1, every=True),
+    "every answer, beside another call": Case("aa", 2, ALL, budget=TWICE, cancels=1),
+    "three calls, two killed": Case("aaa", 3, SOME[:2], retries=0, kills=2),
+    "two purchases, late": Case("abab", 2, SOME[:3], budget=TWICE, clock=LATE, retries=0),
+    "a witness, two prices": Case(
+        "aaa", 2, RECEIPTS[:3], budget=TWICE, prices=(PRICE, CHEAP), clock=(0, 100), retries=0, witness=True
     ),
-    "two calls, two purchases, programs that stand still": (
-        Case(2, "ab", budget(1), SHORT, stalls=True),
-        512_197,
-    ),
-    "two purchases and room for both": (
-        Case(1, "ab", budget(2), SHORT, once=True, marks=False),
-        26_092,
-    ),
-    "a person who is wrong, and the last seconds": (Case(1, "a", budget(2), MARGINAL, wrong=True), 123_306),
+    "three names, the ledger is lost": Case("aba", 2, (*SOME, "used"), TWICE, clock=(0, 100), named=True, lost=True),
 }
-"""Worlds, and how many states each has: a change of these numbers is a change of what can happen."""
-LONG |= {name: DRAWN[name] for name in one_of(list(DRAWN))}
-if "TRADE_LARGE_WORLDS" in os.environ:  # scripts/soak
-    LONG |= LARGE
+"""For scripts/soak."""
+DRAWN = {name: LONG[name] for part in one_of([list(LONG)[at::3] for at in range(3)]) for name in part}
+if "TRADE_LARGE_WORLDS" in os.environ:
+    DRAWN |= LARGE
 
 
 @pytest.mark.parametrize(
-    ("case", "states"),
+    "case",
     [
-        *(pytest.param(*world, id=name) for name, world in QUICK.items()),
-        *(pytest.param(*world, id=name, marks=pytest.mark.long) for name, world in LONG.items()),
+        *(pytest.param(case, id=name) for name, case in QUICK.items()),
+        *(pytest.param(case, id=name, marks=pytest.mark.long) for name, case in DRAWN.items()),
     ],
 )
-def test_every_course(case: Case, states: int) -> None:
-    found = search(case, check)
+def test_every_course(case: Case) -> None:
+    search = Search(case)
+    found = search.walk(check)
     print(found)
-    assert found.states == states
-
-
-def steps_of(*cases: Case) -> dict[str, dict[tuple[Any, ...], courses.Result]]:
-    """Each step of a ledger that is taken in these worlds, and in no others that this process has walked."""
-    for taken in courses.STEPS.values():
-        taken.clear()
-    for case in cases:
-        search(case, lambda case, world: None)
-    return courses.STEPS
+    assert found.states > 20
 
 
 @pytest.mark.long
 def test_the_picture_of_the_stages() -> None:
     """Whatever a step does to the stage of a payment is an arrow of the picture, and each arrow is seen."""
-    chain, void = Case(1, "a", budget(1), MARGINAL, witness=True), Case(2, "a", budget(1), (0,), once=True, void=True)
-    steps = steps_of(chain, void)
+    seen: set[tuple[str, str]] = set()
+    for case in (LONG["receipts"], replace(LONG["a person"], answers=("delivered", "lost", "used", "garbage"))):
+        search = Search(case)
+        search.walk(lambda search, world: None)
+        seen |= search.arrows
     picture = ElementTree.parse(PICTURE).getroot()  # noqa: S314 - the file is this repository's own
     stages = [text.text for text in picture.iter(f"{SVG}text") if text.get("class") == "stage"]
     assert sorted(map(str, stages)) == sorted(stage.value for stage in PaymentStage)
     arrows = [path.attrib for path in picture.iter(f"{SVG}path") if "data-from" in path.attrib]
     drawn = {(arrow["data-from"], arrow["data-to"]) for arrow in arrows}
     drawn |= {(arrow["data-to"], arrow["data-from"]) for arrow in arrows if "data-both" in arrow}
-    seen = {
-        change
-        for taken in steps.values()
-        for (book, *_), (after, _) in taken.items()
-        for change in changes(book, after)
-    }
     assert {(before, now) for before, now in seen if before != now} == drawn
-
-
-def changes(book: Book, after: Book) -> Iterator[tuple[str, str]]:
-    """The stages of payments before and after a step."""
-    had = {row.payment.id: row.payment.stage.value for row in book}
-    for row in after:
-        yield had.get(row.payment.id, ""), row.payment.stage.value
-
-
-class Real:
-    """The steps of the model, taken by a `Ledger`."""
-
-    def __init__(self) -> None:
-        self.ledger = Ledger.memory()
-
-    def load(self, book: Book) -> None:
-
-        def exchange(db: Transaction) -> None:
-            db.write("DELETE FROM payments", ())
-            db.write("DELETE FROM sums", ())
-            for row in book:
-                one = row.payment
-                db.write(schema.ADD, [*schema.to_row(one), row.owner, row.until])
-                for place in zip(rules.UNITS, rules.place(one.counts_until), strict=True):
-                    db.write(schema.COUNT, (*place, *rules.signed(one)))
-
-        self.ledger._engine.run(exchange, write=True)
-
-    def book(self) -> Book:
-        statement = "SELECT id, owner, until FROM payments ORDER BY seq"
-        (told,) = self.ledger._engine.run(lambda db: db.read((statement, ())))
-        rows = []
-        for payment_id, owner, until in told:
-            payment = self.ledger.get(payment_id)
-            assert payment is not None
-            rows.append(courses.row_with(entry(payment), owner, until))
-        return tuple(rows)
-
-    def take(self, name: str, given: tuple[Any, ...], row: LedgerRow | None) -> Any:
-        """`row`: as a call has it that makes a change."""
-        ledger = self.ledger
-        match name:
-            case "find":
-                call, now = given
-                return ledger.find(call, now=now)
-            case "submit":
-                try:
-                    written = ledger.submit(courses.submission(*given))
-                except PaymentRefusedError:
-                    return None
-                return None if written is None else written.payment
-            case "update":
-                payment_id, change = given
-                try:
-                    after = ledger.update(payment_id, change, row)
-                    if isinstance(change, Resubmit | Collect) and not after.mine:
-                        return None
-                    return courses.row_with(entry(after.payment), after.owner).payment
-                except PaymentError:
-                    return None
-        raise AssertionError(name)
-
-
-def compare(most: int, *cases: Case) -> int:
-    """Take steps of the model with a real ledger, at most so many of each, drawn by the seed. Returns how many."""
-    real, count = Real(), 0
-    for name, taken in steps_of(*cases).items():
-        stride = 1 + len(taken) // most
-        for (book, *given), (after, answer) in list(taken.items())[TURN % stride :: stride]:
-            real.load(book)
-            row = courses.row_of(book, given[0]).whole if name == "update" and count % 2 else None
-            found = real.take(name, tuple(given), row)
-            real.ledger.check()
-            found = entry(found) if isinstance(found, Payment) else found
-            assert (real.book(), found) == (after, answer), (name, book, given)
-            count += 1
-    return count
-
-
-@pytest.mark.long
-def test_the_model_takes_the_steps_of_a_ledger() -> None:
-    assert compare(90, *(replace(case, clock=(0, 56)) for case, _ in (*QUICK.values(), LONG["two purchases"]))) > 200
-
-
-@pytest.mark.long
-def test_the_model_takes_most_steps_of_a_ledger() -> None:
-    names = ("two prices", "answers by identifier", "a witness", "a name, and the ledger is lost")
-    assert compare(1800, *(replace(LONG[name][0], clock=SHORT, stalls=False) for name in names)) > 2000

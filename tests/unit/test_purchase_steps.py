@@ -1,4 +1,4 @@
-"""A purchase as its steps: driven by hand, canceled or dropped at each of them."""
+"""A purchase as its steps, driven by hand. What is left where it ends early, `test_every_course` looks at."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,21 +7,46 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import Budget, Ledger, LocalSigner, MarketResult, PaymentRefusedError, RawResponse, RetryPolicy
+from tradesdk import (
+    Budget,
+    Ledger,
+    LocalSigner,
+    MarketResult,
+    Payment,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+    RawResponse,
+    ReasonCode,
+    RetryPolicy,
+)
 from tradesdk import _market as market
 from tradesdk._http.service_time import ServiceClock
 from tradesdk._values.http import Headers
 from tradesdk.payments.buyer import Buyer, look, sign
-from tradesdk.payments.effects import Answer, Ask, Effect, Ended, HandOver, Lock, Look, Prove, Send, Sign, Steps, Write
+from tradesdk.payments.effects import (
+    Answer,
+    Ask,
+    Effect,
+    Ended,
+    HandOver,
+    Lock,
+    Look,
+    Prove,
+    Send,
+    Sign,
+    Sleep,
+    Steps,
+    Write,
+)
 from tradesdk.payments.ledger.changes import Submit
 from tradesdk.payments.purchase import dry_run, purchase
 from tradesdk.payments.purchases import PurchaseIntent
 
 from .._clock import VirtualClock
 from .._payments import how
-from .._rows import each_of
 from .._seller import BASE, PRICE, TWO, Seller, asks_2
-from ._ledger import draft, submitted
+from ._ledger import claim, draft, submitted, told
+from ._offers import offer_2
 
 CALL = market.token_prices(TWO)
 INTENT = PurchaseIntent(
@@ -60,8 +85,8 @@ class Driver:
         match effect:
             case Lock():
                 return True
-            case Look(at):
-                return look(self.buyer, INTENT, at)
+            case Look(at, since):
+                return look(self.buyer, INTENT, at, since)
             case Ask():
                 return Answer(self._answer({}))
             case Prove():
@@ -89,22 +114,6 @@ class Driver:
         except StopIteration as end:
             return end.value
 
-    def run_until(self, at: int, *, after: bool = False) -> tuple[Steps[Any], Effect]:
-        """Stop at effect `at`, or `after` it is carried out."""
-        steps = self.begin()
-        effect = next(steps)
-        for _ in range(at):
-            effect = steps.send(self.carry_out(effect))
-        if after:
-            self.carry_out(effect)
-        return steps, effect
-
-    def cancel(self, steps: Steps[Any], ended: Ended) -> None:
-        """It may write once."""
-        effect = steps.throw(ended)
-        assert isinstance(effect, Write)
-        steps.send(self.carry_out(effect))
-
 
 PLAIN = ["Lock", "Look", "Ask", "Slot", "Sign", "Write", "Send", "Write", "HandOver"]
 
@@ -126,31 +135,6 @@ def test_a_dry_run_ends_where_a_slot_would_be_taken() -> None:
     assert (plan.refusal, driver.ledger.history()) == (None, [])
 
 
-@each_of(
-    ("at", "is_sent", "left"),
-    [
-        *((at, False, []) for at in range(5)),
-        (5, False, []),
-        (6, False, ["unsent, not_received"]),
-        (6, True, ["sent, unknown"]),
-        (8, False, ["answered"]),
-    ],
-)
-def test_what_a_call_leaves_that_is_canceled(at: int, is_sent: bool, left: list[str]) -> None:
-    """Written down in one write, and the payment is free for the next call, which gets what was paid for."""
-    driver = Driver()
-    steps, _ = driver.run_until(at)
-    ended = Ended(KeyboardInterrupt(), is_sent=is_sent)
-    with pytest.raises(Ended) as caught:
-        driver.cancel(steps, ended)
-    assert caught.value is ended
-    assert [how(payment) for payment in driver.ledger.history()] == left
-    spent = driver.ledger.spending(Budget(), now=driver.clock.now()).total.counted
-    assert spent == (0 if left in ([], ["unsent, not_received"]) else PRICE)
-    assert driver.run(driver.begin()).again == (left == ["answered"])
-    assert len(driver.ledger.history()) == 1
-
-
 def test_what_a_budget_refuses_asks_the_witness_once() -> None:
     """Whatever becomes of it, nothing is written down."""
     for found, done in ((True, ["Look", "Ask", "Refuse", "Prove"] * 2), (False, ["Look", "Ask", "Refuse", "Prove"])):
@@ -161,28 +145,12 @@ def test_what_a_budget_refuses_asks_the_witness_once() -> None:
             driver.run(driver.begin())
         assert driver.done == ["Lock", *done[: 7 if found else 4]]
         assert len(driver.ledger.history()) == 1
-    steps, effect = driver.run_until(4)
-    assert isinstance(effect, Prove)
+    steps = driver.begin()
+    effect = next(steps)
+    while not isinstance(effect, Prove):
+        effect = steps.send(driver.carry_out(effect))
     with pytest.raises(Ended):
         steps.throw(Ended(KeyboardInterrupt(), is_sent=False))
-    assert len(driver.ledger.history()) == 1
-
-
-@each_of("at", range(len(PLAIN)))
-@each_of("after", [False, True])
-def test_one_that_is_dropped_writes_nothing(at: int, after: bool) -> None:
-    """As a kill does. What is in the ledger then is within the budget, and no second nonce is signed beside it."""
-    driver = Driver()
-    steps, _ = driver.run_until(at, after=after)
-    written = driver.ledger.history()
-    steps.close()
-    assert driver.ledger.history() == written
-    driver.clock.advance(301)  # longer than a claim
-    if (at, after) >= (7, True):  # it is collected in the write that records it, and its copy is lost
-        with pytest.raises(PaymentRefusedError, match="over_budget"):
-            driver.run(driver.begin())
-    else:
-        driver.run(driver.begin())
     assert len(driver.ledger.history()) == 1
 
 
@@ -195,3 +163,57 @@ def test_a_refusal_by_the_budget_is_shown_before_it_is_raised() -> None:
         driver.run(driver.begin())
     assert driver.done[-2:] == ["Refuse", "Prove"]
     assert HandOver.__name__ not in driver.done
+
+
+def down(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(503)
+
+
+def in_doubt(driver: Driver) -> Payment:
+    """A payment whose outcome the driver's call does not learn."""
+    driver.seller.sold = down
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        driver.run(driver.begin())
+    return caught.value.payment
+
+
+def test_an_answer_is_not_taken_from_a_call_that_still_works_on_it() -> None:
+    """A late answer to an earlier call: the later one may be about to get its own."""
+    driver = Driver()
+    payment = in_doubt(driver)
+    claim(driver.ledger, payment, "another", until=driver.clock.now() + 200, now=driver.clock.now())
+    told(driver.ledger, payment, ReasonCode.DELIVERED, reply=b"{}", now=driver.clock.now())
+    steps, driver.done = driver.begin(), []
+    effect = next(steps)
+    while not isinstance(effect, Sleep):
+        effect = steps.send(driver.carry_out(effect))
+    assert driver.done == ["Lock", "Look"]
+
+
+def test_a_newer_signature_is_asked_for_an_answer_of_its_own() -> None:
+    """The service kept no answer for the expired one; another call has signed since, and that has expired too."""
+    driver = Driver()
+    driver.seller.offer = offer_2(extensions={"payment-identifier": {"info": {"required": False}, "schema": {}}})
+    payment = in_doubt(driver)
+    driver.clock.advance(100)
+    driver.seller.sold = lambda _: asks_2(driver.seller.offer)
+    steps = driver.begin()
+    effect = next(steps)
+    looks = 0
+    while looks < 2:
+        effect = steps.send(driver.carry_out(effect))
+        looks += isinstance(effect, Look)
+    other = Driver()
+    other.ledger = other.buyer.ledger = driver.ledger
+    other.clock.advance(100)
+    other.seller.offer = driver.seller.offer
+    other.seller.sold = lambda _: asks_2(other.seller.offer) if len(other.seller.paid) == 1 else down(_)
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        other.run(other.begin())
+    assert (caught.value.payment.id, caught.value.payment.signatures) == (payment.id, 2)
+    driver.clock.advance(100)
+    driver.done = []
+    while not isinstance(effect, Send):
+        assert not isinstance(effect, Ask)
+        effect = steps.send(driver.carry_out(effect))
+    assert effect.payment.signatures == 2

@@ -196,8 +196,8 @@ class AsyncPurchaseDriver:
             nonlocal slot, handover
             result: Any = None
             match effect:
-                case effects.Look(at):
-                    result = await in_thread(partial(look, buyer, intent, at))
+                case effects.Look(at, since):
+                    result = await in_thread(partial(look, buyer, intent, at, since))
                 case effects.Sync():
                     await self.sync_clock()
                 case effects.Ask():

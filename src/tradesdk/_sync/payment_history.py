@@ -64,7 +64,8 @@ class Payments:
 
         Args:
             stages: only payments at these stages; empty: all.
-            unproven: only payments without a proof that they were paid or not.
+            unproven: only payments without a proof that they were paid or not, or with a receipt of less than was
+                signed.
             limit: the most payments to return, 1 or more.
             before: the id of the last payment of the previous page.
         """
@@ -160,7 +161,8 @@ class Payments:
 
         The amount of an unpaid one is no longer held, and the same call signs its nonce again. A paid one is closed:
         the same call is another purchase, unless it has a name. An answered one, which the service sent no receipt for,
-        stays answered: only whether its amount is spent, or was not taken, is written down.
+        stays answered: only whether its amount is spent, or was not taken, is written down. One with a receipt of less
+        than was signed can be marked as paid: the receipt is right, and the rest is no longer held.
 
         Raises:
             PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it may still be taken.
@@ -264,7 +266,7 @@ class Payments:
         return buyer.time.moment(buyer.clock).latest
 
     def _all(self, *stages: PaymentStage) -> _Payments:
-        """The payments at these stages without proof."""
+        """The payments at these stages without proof, or with one of a part."""
         return self._pages(partial(self._driver.buyer.ledger.history, stages=stages, unproven=True))
 
     def _pages(self, history: Callable[..., _Payments]) -> _Payments:

@@ -197,8 +197,8 @@ class PurchaseDriver:
             nonlocal slot, handover
             result: Any = None
             match effect:
-                case effects.Look(at):
-                    result = in_thread(partial(look, buyer, intent, at))
+                case effects.Look(at, since):
+                    result = in_thread(partial(look, buyer, intent, at, since))
                 case effects.Sync():
                     self.sync_clock()
                 case effects.Ask():

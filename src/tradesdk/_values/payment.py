@@ -155,14 +155,14 @@ class Payment:
         asset: the contract of USDC. The same for all payments.
         payer: the paying address.
         pay_to: the recipient.
-        amount: micro-dollars, of the newest signature.
+        amount: micro-dollars, of the newest signature; with a receipt, what that says was taken.
         nonce: 32 bytes as hexadecimal digits after 0x. It stays the same when the payment is signed again, and the
             chain takes a nonce only once.
         valid_before: Unix seconds, by the service's clock; then the newest signature expires.
-        counts_until: when the newest signature expires, in Unix seconds by the local clock; with a receipt, the second
-            after that came. It counts in every hour and day that has begun before.
+        counts_until: when all its signatures have expired, in Unix seconds by the local clock. It counts in every hour
+            and day that has begun before.
         counted: micro-dollars, the largest amount that was signed for this nonce. It counts in budgets until it is
-            proven that it was not taken.
+            proven that it was not taken. A receipt of a smaller amount proves that one; the rest stays held.
         created: when it was first signed: Unix seconds, by the local clock.
         updated: when its stage last changed, it was signed, or it was proven before it had an answer: Unix seconds, by
             the local clock.
@@ -256,15 +256,20 @@ class Payment:
         return self.is_open and not self.is_expired(now)
 
     @property
+    def is_partly_held(self) -> bool:
+        """Whether its receipt has a smaller amount than was ever signed: the rest is held until a person marks it."""
+        return self.proof is PaymentProof.RECEIPT and self.amount < self.counted
+
+    @property
     def needs_proof(self) -> bool:
         """Whether only the chain or a person can say what became of it, but for one that can still be resent.
 
-        One that was answered without a receipt; and one that is taken, as only a person can say that it may be bought
-        again.
+        One that was answered without a receipt, or with one of less than was signed; and one that is taken, as only a
+        person can say that it may be bought again.
         """
         if self.stage is PaymentStage.TAKEN:
             return self.proof is not PaymentProof.PERSON
-        return self.stage is PaymentStage.ANSWERED and self.paid is None
+        return self.stage is PaymentStage.ANSWERED and (self.paid is None or self.is_partly_held)
 
     def is_unresolved(self, now: float) -> bool:
         """The same at a local time in Unix seconds, and whether it was sent and has expired without proof."""

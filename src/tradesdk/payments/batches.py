@@ -125,6 +125,8 @@ class BatchPlan(Generic[T]):
             self._see(error.payment)
         if self.job is None or not isinstance(error, PaymentError) or error.code not in _LOST:
             return False
+        if error.code == "taken_elsewhere" and error.response is not None:
+            return False  # it was handed over just now, and is lost now: that is raised first
         self._done = number
         self.passed_over += (self._tokens_of(number),)
         payment_id = "" if error.payment is None else error.payment.id

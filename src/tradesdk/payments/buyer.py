@@ -109,13 +109,14 @@ def quote(buyer: Buyer, intent: PurchaseIntent) -> Quote:
     return intent.quote(buyer.ledger.spending(buyer.budget, now=now, max_price=intent.max_price))
 
 
-def look(buyer: Buyer, intent: PurchaseIntent, at: Moment) -> Overview:
+def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Overview:
     """What the ledger knows: the earlier payment that a call continues or whose answer it gets, sums, settings."""
     return buyer.ledger.overview(
         "" if intent.resumed is not None or buyer.wallet is None else intent.fingerprint(buyer.payer),
         buyer.budget,
         now=at.local,
-        since=buyer.since(at.local),
+        since=since,
+        over=at.latest + MARGIN,
         max_price=intent.max_price,
         run=intent.run,
         payment_id=None if intent.resumed is None else intent.resumed.id,
@@ -211,7 +212,7 @@ def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, own
         owner=owner,
         until=at.local + LONGEST_CLAIM,
         over=at.latest + MARGIN,
-        since=buyer.since(at.local),
+        since=min(seen.since, buyer.since(at.local)),
         max_price=intent.max_price,
         max_total=intent.max_total,
         now=at.local,

@@ -23,9 +23,10 @@ class Lock(NamedTuple):
 
 
 class Look(NamedTuple):
-    """Read the ledger: `Overview`. It blocks."""
+    """Read the ledger: `Overview`. It blocks. `since`: when an unnamed payment must have been created."""
 
     at: Moment
+    since: float
 
 
 class Sync(NamedTuple):

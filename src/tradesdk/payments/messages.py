@@ -135,7 +135,15 @@ def shown_name(payment: Payment) -> str:
     return repr(printable(payment.purchase or "", 80))
 
 
-def purchase_changed(payment: Payment) -> PaymentRefusedError:
+def purchase_changed(payment: Payment, *, payer: str | None = None) -> PaymentRefusedError:
+    """The name belongs to another request, or to another wallet than that of `payer`."""
+    if payer is not None:
+        return PaymentRefusedError(
+            f"purchase {shown_name(payment)} may have been paid for by wallet {payment.payer} (payment {payment.id}), "
+            f"and this wallet is {payer}; nothing was paid now",
+            code="purchase_changed",
+            hint=f"pay with wallet {payment.payer}, which gets that answer, or give this purchase another name",
+        )
     body = printable(payment.body.decode("utf-8", "replace"), 200)
     return PaymentRefusedError(
         f"purchase {shown_name(payment)} is for {printable(payment.url, 200)} {body} (payment "

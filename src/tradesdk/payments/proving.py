@@ -24,7 +24,8 @@ _asked: dict[str, float] = {}
 
 def in_the_way(buyer: Buyer, intent: PurchaseIntent, terms: Terms) -> list[Payment] | None:
     """Payments to ask about: if none of them was taken, there is room. None: there is room by now. It blocks."""
-    seen = look(buyer, intent, buyer.time.moment(buyer.clock))
+    moment = buyer.time.moment(buyer.clock)
+    seen = look(buyer, intent, moment, buyer.since(moment.local))
     earlier, amount, now = terms.earlier, int(terms.requirement.amount), buyer.clock.monotonic()
     counts, sums = to_count(earlier, amount), seen.sums.without(earlier)
     over = exceeded(amount, counts, sums, seen.limits)

@@ -29,6 +29,7 @@ the generator is dropped, as a kill does, it writes nothing; what is in the ledg
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,6 +38,7 @@ from .._http.log_events import event
 from .._http.request import Request
 from .._http.response import failure_of
 from .._http.retry import Failure, FailureCause, RetryPolicy
+from .._market import token_warnings
 from .._values.http import RawResponse
 from .._values.payment import Payment, latest_end
 from ..errors import (
@@ -105,7 +107,7 @@ def purchase(
     keep = resumed is not None
     if resumed is None and (intent.amount == 0 or buyer.wallet is None):  # maybe it needs no payment
         at = time.moment(clock)
-        published = quote(buyer, intent) if intent.amount == 0 else intent.quote((yield Look(at)).spending)
+        published = quote(buyer, intent) if intent.amount == 0 else intent.quote((yield Look(at, at.local)).spending)
         answer: Answer = yield Ask()
         if answer.response.status != 402:
             return _free(buyer, answer, published)
@@ -122,6 +124,7 @@ def purchase(
     asked: tuple[str, int] | None = None  # the expired signature that the service keeps no answer for
     pause = _SHORTEST_PAUSE
     proves = True  # what would be refused may ask the witness
+    since = math.inf  # an unnamed payment that was signed earlier is another purchase; what this call signs never is
 
     def record(report: Report, ends: Collect | ReleaseClaim | Reopen | None = None) -> Steps[None]:
         nonlocal row
@@ -182,7 +185,8 @@ def purchase(
         while True:
             # Look.
             at, before, end = time.moment(clock), None, None
-            seen: Overview = yield Look(at)
+            since = min(since, buyer.since(at.local))
+            seen: Overview = yield Look(at, since)
             found, step = seen.row, NextStep.SIGN
             if found is None and resumed is not None:
                 found = LedgerRow(resumed)  # it is not there any more: the ledger was set back
@@ -226,7 +230,8 @@ def purchase(
                     yield HandOver()
                     if is_ours:
                         payment = replace(payment, waits=False, reply=kept if keep else None)
-                    return _again(data, intent.quote(seen.spending), payment)
+                    warnings = token_warnings(intent.path, intent.body, data)
+                    return _again(data, intent.quote(seen.spending), payment, warnings)
 
             is_claimed = found is None or step is NextStep.SIGN
             if found is None or step is NextStep.SIGN:
@@ -305,6 +310,7 @@ def purchase(
                             raise in_doubt(row.payment, "it was closed meanwhile")
                 # Send.
                 payment, end = row.payment, tries.unsent("interrupted")
+                at = time.moment(clock)
                 if is_late():  # writing took too long
                     late = tries.unsent("it was written down when its validity had ended")
                     yield from record(late, ReleaseClaim(owner=owner))
@@ -341,7 +347,9 @@ def purchase(
                             ends = Collect(owner=owner, keep=keep) if buyer.collect else ReleaseClaim(owner=owner)
                             yield from record(end, ends)
                             yield HandOver()
-                            return _delivered(data, intent.quote(seen.spending), row, end, keep=keep)
+                            warnings = receipt_warnings(end.receipt, payment)
+                            warnings += token_warnings(intent.path, intent.body, data)
+                            return _delivered(data, intent.quote(seen.spending), row, end, warnings, keep=keep)
                     end = replace(end, meaning=UNDELIVERED, reason=lost.message)
                 if wait is not None:
                     if end.sent:
@@ -366,12 +374,13 @@ def purchase(
         raise
 
 
-def _again(data: T, published: Quote, payment: Payment) -> MarketResult[T]:
+def _again(data: T, published: Quote, payment: Payment, warnings: tuple[str, ...]) -> MarketResult[T]:
     return MarketResult(
         data=data,
         quote=published,
         payment=payment,
         receipt=payment.receipt,
+        warnings=warnings,
         again=True,
         answered_at=payment.updated_at,
     )
@@ -382,9 +391,10 @@ def _free(buyer: Buyer, answer: Answer, published: Quote) -> MarketResult[Any]:
     return MarketResult(data=answer.data, quote=published, answered_at=answered_at)
 
 
-def _delivered(data: T, published: Quote, row: LedgerRow, report: Report, *, keep: bool) -> MarketResult[T]:
+def _delivered(
+    data: T, published: Quote, row: LedgerRow, report: Report, warnings: tuple[str, ...], *, keep: bool
+) -> MarketResult[T]:
     payment = row.payment
-    warnings = receipt_warnings(report.receipt, payment)
     if row.unwritten is not None:
         warnings = (f"the delivery could not be written to the ledger: {row.unwritten.message}", *warnings)
     if report.receipt_problem is not None:

@@ -53,7 +53,7 @@ class MarketResult(Generic[T]):
         quote: the published price, and what the budgets left before the call.
         payment: the payment; None if the answer was free.
         receipt: the receipt of the settlement; None if the service sent none.
-        warnings: how the receipt differs from what was signed.
+        warnings: how the receipt differs from what was signed, and the tokens from those that were bought.
         again: the answer comes from the ledger: it was paid for before, and nothing was sent now.
         answered_at: when the answer arrived (aware, UTC). With `again`, prices may have changed since.
     """
@@ -131,8 +131,8 @@ class Reconciliation:
     Attributes:
         delivered: answers that were paid for before and arrived now.
         failed: payments that were resent, each with the error.
-        unresolved: payments without proof that have expired, and answered ones without a receipt. Their money stays
-            held until a person marks them.
+        unresolved: payments without proof that have expired, and answered ones without a receipt, or with one of less
+            than was signed. Their money, or the rest of it, stays held until a person marks them.
         live: payments that may still be taken; their money is held.
         witnessed: what the chain says about the payments that a person would have to check, each with the payment as it
             is now. Empty without a witness. Those that the chain has not seen are no longer `unresolved`, nor are

@@ -16,7 +16,6 @@ change: it is computed when a row is read.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -24,7 +23,7 @@ from typing import Any, ClassVar
 from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode
 from ...errors import LedgerError, PaymentRefusedError
 from ..budget import Budget
-from ..messages import already_known, not_expired, purchase_secret_changed
+from ..messages import already_known, not_expired, purchase_changed, purchase_secret_changed
 from ..state_machine import Report, Tries
 from . import errors
 from .claims import holds
@@ -163,10 +162,20 @@ class Submit:
         return found == earlier and is_signable(found, self.over) and row.is_free_for(self.owner, self.now)
 
     def refusal(
-        self, row: LedgerRow | None, sums: Sums, run: Sum | None, settings: Mapping[str, str]
+        self,
+        row: LedgerRow | None,
+        sums: Sums,
+        run: Sum | None,
+        settings: Mapping[str, str],
+        other: Payment | None = None,
     ) -> PaymentRefusedError | None:
-        """Why it may not be written: recipient, secret, budget. `run`: what the other payments of its run count."""
+        """Why it may not be written: name, recipient, secret, budget.
+
+        `run`: what the other payments of its run count. `other`: what another wallet may have paid for by its name.
+        """
         payment, before = self.payment, None if row is None else row.payment
+        if other is not None:  # after a change of keys, every name of today would be bought once more
+            return purchase_changed(other, payer=payment.payer)
         origin = payment.origin
         known, secret = addresses(settings.get(recipients_of(origin))), settings.get(secret_of(payment.payer))
         refused = recipient_refusal(payment.pay_to, origin=origin, configured=self.pay_to, known=known)
@@ -311,7 +320,7 @@ class Record(End):
             return row
         changes: dict[str, Any] = {"code": meaning.code, "reason": storable(report.reason)}
         if meaning.unsettled:
-            changes["settle_failed"] = max(payment.settle_failed, self.signatures)
+            changes["settle_failed"] = self.signatures
         if not report.sent:
             changes["submissions"] = payment.submissions - 1
             if (before := self.before) is not None:
@@ -326,14 +335,15 @@ class Record(End):
         return replace(row, payment=_moved(payment, stage, now=self.now, **changes))
 
     def _proof(self, payment: Payment, stage: PaymentStage) -> dict[str, Any]:
-        """What the receipt proves. A success is never undone, and says in which hour and day it counts."""
+        """What the receipt proves. A success is never undone. What counts stays as it was, and as long: that a smaller
+        amount was taken, or that this was earlier, is only the service's word."""
         receipt = self.report.receipt
         if receipt is not None and receipt.success:
-            if payment.paid:
-                return {"receipt": receipt}
-            # Not before it was signed: the clock may have been set back since.
-            until = min(payment.counts_until, math.floor(max(self.now, payment.updated)) + 1)
-            return {"receipt": receipt, "proof": PaymentProof.RECEIPT, "paid": True, "counts_until": until}
+            told = min(payment.counted, payment.amount if receipt.amount is None else receipt.amount)
+            if not payment.paid:
+                return {"receipt": receipt, "proof": PaymentProof.RECEIPT, "paid": True, "amount": told}
+            is_more = payment.proof is PaymentProof.RECEIPT and told > payment.amount
+            return {"receipt": receipt, "amount": told if is_more else payment.amount}
         before = payment.receipt
         kept = before if receipt is None or (before is not None and before.success) else receipt
         if payment.paid is False and stage is not SENT:  # the service knows better than whoever said that
@@ -377,6 +387,8 @@ class Reopen(End):
 class Mark(LedgerChange):
     """Mark it as paid or unpaid, on the word of a person, or of the chain: then `evidence` is what it says.
 
+    A person's word that it was paid, beside a receipt, means the receipt's amount. The chain does not tell the amount.
+
     `signatures`: how many there were when that was found out. With others since, it is refused.
     """
 
@@ -386,7 +398,9 @@ class Mark(LedgerChange):
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
         payment, by_chain = row.payment, bool(self.evidence)
-        if not (payment.needs_proof or payment.is_open) or self.signatures not in (None, payment.signatures):
+        is_known = not (payment.needs_proof or payment.is_open)
+        is_known |= payment.stage is ANSWERED and payment.is_partly_held and not self.paid
+        if is_known or self.signatures not in (None, payment.signatures):
             raise already_known(payment)
         # The chain's own time says that a nonce can no longer be used.
         if not (by_chain or payment.is_expired(self.now)) and (payment.stage is SENT or not self.paid):
@@ -394,9 +408,10 @@ class Mark(LedgerChange):
         stage = payment.stage
         if stage is not ANSWERED:
             stage = TAKEN if self.paid else SENT
+        counted = payment.amount if payment.is_partly_held and not by_chain else payment.counted
         proof = PaymentProof.CHAIN if by_chain else PaymentProof.PERSON
-        reason = storable(self.evidence) or payment.reason
-        return replace(row, payment=_moved(payment, stage, now=self.now, proof=proof, paid=self.paid, reason=reason))
+        changes: dict[str, Any] = {"reason": storable(self.evidence) or payment.reason, "counted": counted}
+        return replace(row, payment=_moved(payment, stage, now=self.now, proof=proof, paid=self.paid, **changes))
 
 
 def _moved(payment: Payment, stage: PaymentStage, *, now: float, **changes: Any) -> Payment:

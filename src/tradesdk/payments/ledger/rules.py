@@ -86,9 +86,16 @@ def is_signable(payment: Payment, over: float) -> bool:
 
 def signed(payment: Payment) -> tuple[int, int]:
     """Micro-dollars that it counts by its signatures, and the part that is held: without proof."""
-    if payment.paid is not None:
-        return payment.counted * payment.paid, 0
-    return payment.counted, payment.counted
+    return counts(payment.counted, payment.amount, payment.paid, payment.proof)
+
+
+def counts(counted: int, amount: int, paid: bool | None, proof: PaymentProof) -> tuple[int, int]:
+    """The same of these fields. A receipt proves its amount only."""
+    if paid is None:
+        return counted, counted
+    if not paid:
+        return 0, 0
+    return counted, max(0, counted - amount) if proof is PaymentProof.RECEIPT else 0
 
 
 def to_count(earlier: Payment | None, amount: int) -> int:

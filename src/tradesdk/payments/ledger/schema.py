@@ -21,6 +21,7 @@ _COUNTS = "counted > 0 AND (paid IS NULL OR paid = 1)"
 # Not `stage = …`: an index on stages would be taken then, and not the one that is made for the question.
 _COLLECTED = "reply IS NOT NULL AND stage NOT IN ('sent', 'taken') AND (waits = 0 OR purchase IS NOT NULL)"
 _OPEN = "stage <> 'answered'"
+_PARTLY_HELD = "proof = 'receipt' AND amount < counted"
 _STANDING = f"(purchase IS NOT NULL OR waits = 1 OR {_OPEN})"
 
 VERSION = 3
@@ -64,6 +65,8 @@ TABLES = (
     """,
     f"CREATE INDEX standing ON payments (fingerprint) WHERE {_STANDING}",
     "CREATE INDEX by_stage ON payments (stage, paid, seq)",
+    f"CREATE INDEX partly ON payments (stage, seq) WHERE {_PARTLY_HELD}",
+    "CREATE INDEX by_name ON payments (purchase) WHERE purchase IS NOT NULL",
     f"CREATE INDEX kept ON payments (updated) WHERE {_COLLECTED}",
     # What all signatures count, and the part without proof, by `rules.place`: no sum reads payments. Past 2**63, SQLite
     # would continue with a float.
@@ -94,13 +97,13 @@ COUNT = (
 ADD_RUN = "INSERT INTO runs VALUES (?, ?) ON CONFLICT DO NOTHING"
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
 SAME_ROW = "SELECT 1 FROM payments WHERE id = ? AND revision = ?"
-# Parameters: fingerprint, since, the earliest end and `latest_end`, and the two moments of `rules.reply_times`. What
-# ends later was signed by a clock that was ahead.
+# Parameters: fingerprint, since, the service's time until which a signature is too old to be sent, `latest_end`, and
+# the two moments of `rules.reply_times`. What ends later was signed by a clock that was ahead.
 FIND = (
     f"SELECT {_ROW} FROM payments WHERE fingerprint = ? AND {_STANDING} AND ("  # noqa: S608
     "purchase IS NOT NULL "
     f"OR ({_OPEN} AND NOT (proof = 'person' AND paid = 1) AND (created >= ? OR "
-    "(stage = 'sent' AND submissions > 0 AND paid IS NULL AND counts_until > ? AND counts_until <= ?))) "
+    "(stage = 'sent' AND submissions > 0 AND paid IS NULL AND valid_before > ? AND counts_until <= ?))) "
     "OR (waits = 1 AND reply IS NOT NULL AND updated > ? AND updated <= ?)) "
     "ORDER BY seq DESC LIMIT 1"
 )
@@ -138,7 +141,7 @@ def newest_of(stages: int, *, unproven: bool = False) -> tuple[str, int]:
 
     Parameters: stage, seq and limit for each part, then the limit.
     """
-    proofs = ["paid IS NULL"] if unproven else ["paid IS NULL", "paid = 0", "paid = 1"]
+    proofs = ["paid IS NULL", _PARTLY_HELD] if unproven else ["paid IS NULL", "paid = 0", "paid = 1"]
     each = "SELECT * FROM (SELECT seq FROM payments WHERE stage = ? AND {} AND seq < ? ORDER BY seq DESC LIMIT ?) AS s"
     parts = [each.format(proof) for proof in proofs]
     return (
@@ -147,8 +150,16 @@ def newest_of(stages: int, *, unproven: bool = False) -> tuple[str, int]:
     ), len(parts)
 
 
-# Sums of what counts, each with the part without proof.
-_SUMS = "SELECT coalesce(sum(counted), 0), coalesce(sum(CASE WHEN paid IS NULL THEN counted END), 0) FROM payments"
+# Sums of what counts, each with the part without proof: see `rules.signed`.
+_SUMS = (
+    "SELECT coalesce(sum(counted), 0), coalesce(sum(CASE WHEN paid IS NULL THEN counted "  # noqa: S608
+    f"WHEN {_PARTLY_HELD} THEN counted - amount END), 0) FROM payments"
+)
+# What another wallet of the ledger may have paid for by the same name. Parameters: name, payer.
+OTHER_PAYER = (
+    f"SELECT {_ROW} FROM payments WHERE purchase = ? AND payer <> ? AND ({_COUNTS}) "  # noqa: S608
+    "ORDER BY seq DESC LIMIT 1"
+)
 # By all payments of a run but one. Parameters: run, id.
 BY_RUN = f"{_SUMS} WHERE id IN (SELECT payment FROM runs WHERE run = ? AND payment <> ?) AND {_COUNTS}"  # noqa: S608
 ALL_SUMS = "SELECT unit, at, counted, held FROM sums"
@@ -161,7 +172,7 @@ SUMS = " UNION ALL ".join(
 )
 # When the oldest answer was collected.
 OLDEST_REPLY = f"SELECT min(updated) FROM payments WHERE {_COLLECTED}"  # noqa: S608
-COUNTS = ("counts_until", "counted", "paid")
+COUNTS = ("counts_until", "counted", "paid", "proof", "amount")
 COUNTED = f"SELECT {', '.join(COUNTS)} FROM payments WHERE {_COUNTS}"  # noqa: S608
 
 SETTINGS = "SELECT name, value FROM settings"

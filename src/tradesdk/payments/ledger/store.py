@@ -16,7 +16,7 @@ from ..._fleet.server import SCHEMA, Row, server
 from ..._http.arguments import file_path, flags, seconds
 from ..._http.log_events import ledger_failed
 from ..._values.frames import hides_locals
-from ..._values.payment import GRACE, Payment, PaymentStage, latest_end
+from ..._values.payment import Payment, PaymentProof, PaymentStage, latest_end
 from ...errors import InvalidArgumentError, LedgerError, PaymentError, PaymentRefusedError
 from ..budget import Budget, Spending
 from . import errors, rules
@@ -44,6 +44,7 @@ class Overview:
     """What a call knows before it requests anything.
 
     Attributes:
+        since: when an unnamed payment must have been created to be continued.
         row: the earlier payment that `Ledger.find` finds, with its claim.
         sums: what is spent and held.
         limits: the lowest limits of all budgets.
@@ -52,6 +53,7 @@ class Overview:
         spending: what is spent and held, and what the budgets leave.
     """
 
+    since: float
     row: LedgerRow | None
     sums: Sums
     limits: Budget
@@ -142,17 +144,19 @@ class Ledger:
     ) -> None:
         self.close()
 
-    def find(self, fingerprint: str, *, now: float, since: float = 0.0) -> Payment | None:
+    def find(self, fingerprint: str, *, now: float, since: float = 0.0, over: float | None = None) -> Payment | None:
         """The newest payment for the same purchase that a call continues, or whose answer it gets.
 
         None that was never signed, unless a call may be about to. With a name any other, forever. Without a name:
 
-        - any that has no answer, unless a person says that it was paid, and `created` at `since` or later, or live, but
-          for one that ends later than any can, as a clock was ahead;
+        - any that has no answer, unless a person says that it was paid, and `created` at `since` or later, or valid
+          after `over`, by the service's time: its bytes can be resent. But none that ends later than any can, as a
+          clock was ahead;
         - answered, while its answer `waits`, and if it was `updated` after `now - 60`. One `updated` more than 5
           seconds after `now` is ignored: the clock was set back since.
         """
-        row = self._engine.run(lambda db: self._standing(*db.read(_finding(fingerprint, now, since))))
+        find = _finding(fingerprint, now, since, now if over is None else over)
+        row = self._engine.run(lambda db: self._standing(*db.read(find)))
         return None if row is None else row.payment
 
     def get(self, payment_id: str) -> Payment | None:
@@ -174,7 +178,7 @@ class Ledger:
     ) -> list[Payment]:
         """Payments at some stages or all, newest first; `before` is the id of the last payment of the previous page.
 
-        With `unproven` only those without any proof: `paid` is None.
+        With `unproven` only those without a proof of all that was signed: `paid` is None, or a receipt has less.
 
         Raises:
             InvalidArgumentError: the limit is below 1, or there is no payment with the id `before`.
@@ -217,12 +221,15 @@ class Ledger:
         *,
         now: float,
         since: float = 0.0,
+        over: float | None = None,
         max_price: int | None = None,
         run: str | None = None,
         payment_id: str | None = None,
     ) -> Overview:
         """What `find` (or `get` with a `payment_id`) and `spending` return, and the settings, in one read."""
-        find = _finding(fingerprint, now, since) if payment_id is None else (sql.BY_ID, (payment_id,))
+        find = _finding(fingerprint, now, since, now if over is None else over)
+        if payment_id is not None:
+            find = sql.BY_ID, (payment_id,)
         reads = find, *_accounts(now), _run(run, "")
 
         def read(db: Transaction) -> Overview:
@@ -232,6 +239,7 @@ class Ledger:
             _oldest(oldest)  # what the next step could not read is said now
             limits = limits_of(budget, named, max_price)
             return Overview(
+                since=since,
                 row=None if row is None else replace(row, payment=rules.kept_answer(row.payment, now)),
                 sums=counted,
                 limits=limits,
@@ -265,16 +273,21 @@ class Ledger:
         some at a time.
 
         Raises:
-            PaymentRefusedError: `recipient_changed`, `purchase_secret_changed`, `no_budget`, `over_budget` or
-                `over_total`. The signature is not written down, and must not be sent.
+            PaymentRefusedError: `purchase_changed`, `recipient_changed`, `purchase_secret_changed`, `no_budget`,
+                `over_budget` or `over_total`. The signature is not written down, and must not be sent.
             LedgerError: the ledger cannot be written.
         """
         payment, now = change.payment, change.now
-        find = _finding(payment.fingerprint, now, change.since)
-        reads = find, *_accounts(now), _run(payment.run, payment.id)
+        find = _finding(payment.fingerprint, now, change.since, change.over)
+        reads = (
+            find,
+            *_accounts(now),
+            _run(payment.run, payment.id),
+            (sql.OTHER_PAYER, (payment.purchase, payment.payer)),
+        )
 
         def step(db: Transaction) -> LedgerRow | PaymentRefusedError | None:
-            rows, sums, settings, oldest, run = db.read(*reads)
+            rows, sums, settings, oldest, run, others = db.read(*reads)
             if abs(self._engine.ahead) > MAX_AHEAD:
                 raise errors.clocks_differ(self._engine.shown, self._engine.ahead)
             if (_oldest(oldest) or now) < now - rules.KEPT:
@@ -282,7 +295,8 @@ class Ledger:
             named, row = _settings(settings), self._row(rows[0]) if rows else None
             if not change.is_next(row):
                 return None
-            if refusal := change.refusal(row, _sums(sums, now), _run_sum(run), named):
+            other = _payment(others[0]) if others else None
+            if refusal := change.refusal(row, _sums(sums, now), _run_sum(run), named, other):
                 return refusal
             for name, value in change.remembers(named).items():
                 db.write(sql.SET_SETTING, (name, value))
@@ -442,14 +456,14 @@ class Ledger:
         """
 
         def read(db: Transaction) -> None:
-            *found, counted, sums = db.read(*self._engine.checks, (sql.COUNTED, ()), (sql.ALL_SUMS, ()))
+            *found, rows_that_count, sums = db.read(*self._engine.checks, (sql.COUNTED, ()), (sql.ALL_SUMS, ()))
             problems = [str(text) for rows in found for (text,) in rows if text != "ok"]
             left = dict(_by_place(sums))
-            for row in counted:
-                until, spent, paid = (
+            for row in rows_that_count:
+                until, counted, paid, proof, amount = (
                     _read(partial(sql.checked, name), one) for name, one in zip(sql.COUNTS, row, strict=True)
                 )
-                held = spent if paid is None else 0
+                spent, held = rules.counts(counted, amount, paid, _read(PaymentProof, proof))
                 for place in zip(rules.UNITS, rules.place(until), strict=True):
                     had, had_held = left.get(place, (0, 0))
                     left[place] = had - spent, had_held - held
@@ -477,10 +491,9 @@ class Ledger:
         self._engine.close()
 
 
-def _finding(fingerprint: str, now: float, since: float) -> tuple[str, Sequence[object]]:
+def _finding(fingerprint: str, now: float, since: float, over: float) -> tuple[str, Sequence[object]]:
     """The payment that blocks another one for the purchase, or has its answer."""
-    since_end = math.floor(now) - GRACE
-    return sql.FIND, (fingerprint, since, since_end, latest_end(now), *rules.reply_times(now))
+    return sql.FIND, (fingerprint, since, math.floor(over), latest_end(now), *rules.reply_times(now))
 
 
 def _accounts(now: float) -> tuple[Statement, ...]:

@@ -1,0 +1,265 @@
+"""What a purchase promises, at a seller who breaks it: its nonce, its price, its data, its name, its time."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import (
+    AsyncMarketClient,
+    Budget,
+    Ledger,
+    LocalSigner,
+    MarketResult,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+    PaymentUndeliveredError,
+    TokenPrice,
+)
+from tradesdk.models.market import TokenResults
+
+from .._rows import each_of
+from .._seller import PRICE, TWO, Seller, asks_2, settled
+from ..unit._offers import offer_2, prices, requirement_2
+from ._market import market_of
+
+pytestmark = pytest.mark.twin
+
+ADDRESS = "0x" + "cd" * 20
+"""Of every token that `prices` has."""
+ONCE: dict[str, Any] = {"max_retries": 0}
+
+
+def lost(request: httpx.Request) -> httpx.Response:
+    raise httpx.ReadError("lost", request=request)
+
+
+def used(request: httpx.Request) -> httpx.Response:
+    return asks_2(offer_2(error="invalid_exact_evm_nonce_already_used"))
+
+
+async def doubt(client: AsyncMarketClient, **options: Any) -> PaymentOutcomeUnknownError:
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        await client.token_prices(TWO, **options)
+    return caught.value
+
+
+# Data.
+
+
+@each_of(
+    ("bought", "has", "warned"),
+    [
+        (["ETH", "BRETT"], ["ETH", "BRETT"], None),
+        (["eth", "Brett"], ["BRETT", "ETH"], None),
+        ([ADDRESS], ["ANY"], None),
+        ([ADDRESS.upper().replace("X", "x")], ["ANY"], None),
+        (["ethereum"], ["ETH"], None),  # maybe an id
+        (["degen-base", "BRETT"], ["BRETT", "DEGEN"], None),
+        (["ETH"], ["BRETT"], "the answer has 'BRETT', not only 'ETH'"),
+        (["0x" + "ab" * 20], ["BRETT"], "the answer has 'BRETT', not only '0x"),
+        (["ETH", "BRETT"], ["ETH", "ETH"], "the answer has 'ETH', not only 'ETH', 'BRETT'"),
+        (["ethereum", "BRETT"], ["DEGEN", "TOSHI"], "the answer has 'DEGEN', 'TOSHI', not only"),
+        (["ETH"], ["ETH", "BRETT"], "the answer has 'BRETT', not only 'ETH'"),
+        (["ETH", "BRETT"], ["ETH"], "the answer has 1 of the 2 tokens that were bought: 'ETH', 'BRETT'"),
+        (["ETH"], [], "the answer has none of the 1 tokens"),
+    ],
+)
+async def test_other_tokens_than_were_bought_are_delivered_with_a_warning(
+    bought: list[str], has: list[str], warned: str | None
+) -> None:
+    """They are paid for: what came is given, and given again, and nobody takes it for what was asked."""
+    seller = Seller(offer=offer_2(requirement_2(amount="30000")))
+    seller.sold = lambda _: httpx.Response(200, json=prices(*has))
+    client = market_of(seller)
+    plain = await client.token_prices(bought)
+    raw = await client.request("/v1/token-prices", json={"tokens": [{"identifier": one} for one in bought]})
+    named = [await client.token_prices(bought, purchase="a") for _ in range(2)]
+    assert plain.payment is not None
+    results: list[MarketResult[Any]] = [plain, raw, *named]
+    assert [one.again for one in results] == [False, False, False, True]
+    for result in results:
+        assert len(result.warnings) == (warned is not None), result.warnings
+        assert warned is None or result.warnings[0].startswith(warned)
+    data: TokenResults[TokenPrice] = plain.data
+    assert [one.symbol for one in data.results] == has
+
+
+async def test_an_answer_without_tokens_has_no_warning() -> None:
+    metrics = dict.fromkeys(("totalAgents", "activeAgents", "totalTrades", "totalProfitableTrades"), 1)
+    figures = ("totalBuyETH", "totalBuyUSD", "totalSellETH", "totalSellUSD", "realizedProfitETH", "realizedProfitUSD")
+    metrics |= dict.fromkeys((*figures, "unrealizedProfitETH", "unrealizedProfitUSD", "winRate"), 1)
+    seller = Seller(sold=lambda _: httpx.Response(200, json={"success": True, "data": metrics, "error": None}))
+    assert (await market_of(seller).aggregate_metrics()).warnings == ()
+
+
+# Time.
+
+
+async def test_a_bot_that_repeats_a_lost_call_buys_anew_after_ten_minutes() -> None:
+    """However often it calls: what wants the data of now does not sign an old nonce for ever."""
+    seller = Seller(sold=lost)
+    client = market_of(seller, **ONCE)
+    first = (await doubt(client)).payment
+    nonces = [first.nonce]
+    for _ in range(20):
+        seller.clock.advance(60)
+        error = await doubt(client)
+        if error.payment.nonce not in nonces:
+            nonces.append(error.payment.nonce)
+            assert seller.clock.now() - first.created > 600 * (len(nonces) - 1)
+    assert len(nonces) == 2
+    seller.sold = None
+    assert (await client.token_prices(TWO)).payment is not None
+    # The bytes of one that is older are resent while they are valid, and not a second longer.
+    assert {one.signatures for one in await client.payments.list()} <= {*range(1, 12)}
+
+
+@each_of("valid", [True, False])
+async def test_after_its_time_only_valid_bytes_are_resent(valid: bool) -> None:
+    seller = Seller(sold=lost)
+    client = market_of(seller, **ONCE, continue_for=30)
+    first = (await doubt(client)).payment
+    seller.clock.advance((54 if valid else 55) - 1)
+    seller.sold = None
+    again = (await client.token_prices(TWO)).payment
+    assert again is not None
+    assert (again.id == first.id) is valid
+    assert len({one["payload"]["authorization"]["nonce"] for one in seller.payments}) == 2 - valid
+
+
+async def test_a_call_never_signs_two_nonces_however_short_the_time_is() -> None:
+    """It waits until its first signature has expired, and signs the same nonce, if any."""
+    seller = Seller(sold=lambda _: httpx.Response(503, headers={"Retry-After": "20"}))
+    client = market_of(seller, continue_for=0, max_retries=5)
+    seller.sold = lambda _: httpx.Response(503, headers={"Retry-After": "50"})
+    with pytest.raises(PaymentOutcomeUnknownError):
+        await client.token_prices(TWO)
+    assert len({one["payload"]["authorization"]["nonce"] for one in seller.payments}) == 1
+
+
+# Signatures.
+
+
+async def test_each_signature_has_an_identifier_of_its_own() -> None:
+    """A service that keeps answers by identifier calls another payload under the same one a conflict."""
+    wanted = {"info": {"required": True}, "schema": {}}
+    seller = Seller(offer=offer_2(extensions={"payment-identifier": wanted}), sold=lost)
+    client = market_of(seller, **ONCE)
+    await doubt(client)
+    seller.clock.advance(100)
+    seller.sold = lambda request: asks_2() if len(seller.paid) == 2 else lost(request)  # it keeps no answer
+    await doubt(client)
+    told = [one["extensions"]["payment-identifier"]["info"]["id"] for one in seller.payments]
+    signed = [one["payload"]["signature"] for one in seller.payments]
+    assert (told[0] == told[1], signed[0] == signed[1]) == (True, True)  # the old bytes, once more
+    assert told[2] != told[0]
+    assert signed[2] != signed[0]
+    assert len({one["payload"]["authorization"]["nonce"] for one in seller.payments}) == 1
+
+
+@each_of("per_call", [None, "0.10"])
+async def test_an_earlier_payment_above_the_price_is_resent_only_by_a_call_that_may_cost_so_much(
+    per_call: str | None,
+) -> None:
+    """`max_price` was for that call. This one costs the published price at most."""
+    seller = Seller(offer=offer_2(requirement_2(amount="90000")), sold=lost)
+    client = market_of(seller, **ONCE, budget=Budget(per_call=per_call, total="5"))
+    dear = (await doubt(client, max_price="0.09")).payment
+    handed_over = len(seller.paid)
+    with pytest.raises(PaymentRefusedError, match="over_price") as caught:
+        await client.token_prices(TWO)
+    assert caught.value.payment == dear
+    assert len(seller.paid) == handed_over
+    seller.sold = None
+    again = (await client.token_prices(TWO, max_price="0.09")).payment
+    assert again is not None
+    assert again.id == dear.id
+
+
+async def test_a_run_counts_the_largest_amount_of_a_payment_that_it_resends() -> None:
+    """The dear signature has expired, so the last one is cheap; what was signed counts all the same."""
+    seller = Seller(sold=lost, offer=offer_2(requirement_2(amount="90000")))
+    client = market_of(seller, **ONCE)
+    await doubt(client, max_price="0.09")
+    seller.clock.advance(100)
+    seller.offer = offer_2()
+    cheap = (await doubt(client)).payment
+    assert (cheap.amount, cheap.counted) == (PRICE, 90_000)
+    handed_over = len(seller.paid)
+    with pytest.raises(PaymentRefusedError, match="over_total"):
+        await client.batches.token_prices(TWO, max_total="0.08").__anext__()
+    assert len(seller.paid) == handed_over
+    seller.sold = None
+    batch = await client.batches.token_prices(TWO, max_total="0.09").__anext__()
+    assert (batch.spent, batch.result.payment is not None) == (90_000, True)
+
+
+# Names.
+
+
+async def test_a_name_that_another_wallet_may_have_paid_for_is_refused() -> None:
+    """After a change of keys, each name of today would be bought once more without a word."""
+    seller, ledger = Seller(), Ledger.memory()
+    first, second = (LocalSigner.from_key("0x" + digit * 64) for digit in "12")
+    await market_of(seller, signer=first, ledger=ledger).token_prices(TWO, purchase="today")
+    with pytest.raises(PaymentRefusedError, match="purchase_changed") as caught:
+        await market_of(seller, signer=second, ledger=ledger).token_prices(TWO, purchase="today")
+    assert first.address in caught.value.message
+    assert second.address in caught.value.message
+    assert (len(seller.paid), caught.value.charged) == (1, False)
+    await market_of(seller, signer=second, ledger=ledger).token_prices(TWO, purchase="tomorrow")
+    assert len(seller.paid) == 2
+
+
+async def test_a_service_that_calls_fresh_nonces_used_is_told_of_by_each_batch() -> None:
+    """It may have cashed each of them: a run that passed over its own batches would end without a word."""
+    seller = Seller(sold=used, offer=offer_2(requirement_2(amount="30000")))
+    client = market_of(seller, budget=Budget(total="0.20"))
+    run = client.batches.token_prices(["A", "B", "C"], size=1, job="today")
+    for number in range(3):
+        with pytest.raises(PaymentUndeliveredError, match="taken_elsewhere"):
+            await run.__anext__()
+        assert len(run.passed_over) == number
+    with pytest.raises(StopAsyncIteration):
+        await run.__anext__()
+    assert run.passed_over == (("A",), ("B",), ("C",))
+    assert len(seller.paid) == 3
+    assert (await client.payments.spending()).held == 90_000
+
+
+# Receipts.
+
+
+async def test_a_receipt_does_not_take_a_payment_out_of_its_day() -> None:
+    """It says before midnight that money is taken, and takes it after: that counts on both days."""
+    midnight = 1_760_054_400
+    seller = Seller(receipt=settled())
+    client = market_of(seller, budget=Budget(per_day="0.06"))
+    seller.clock.advance(midnight - 20 - seller.clock.now())
+    await client.token_prices(TWO)
+    seller.clock.advance(25)
+    with pytest.raises(PaymentRefusedError, match="over_budget") as caught:
+        await client.token_prices(TWO)
+    assert caught.value.details is not None
+    assert json.loads(json.dumps(str(caught.value.details))).count("0.06") >= 2
+
+
+async def test_a_receipt_of_less_than_was_signed_holds_the_rest_until_a_person_says() -> None:
+    seller = Seller(receipt=settled(amount="10000"))
+    client = market_of(seller)
+    result = await client.token_prices(TWO)
+    assert [warning for warning in result.warnings if "the amount $0.01" in warning]
+    spending = await client.payments.spending()
+    assert (spending.spent, spending.held) == (10_000, 50_000)
+    seller.clock.advance(3600)
+    (unresolved,) = (await client.payments.reconcile()).unresolved
+    assert result.payment is not None
+    assert unresolved.id == result.payment.id
+    marked = await client.payments.mark(unresolved.id, paid=True)
+    spending = await client.payments.spending()
+    assert (marked.charged, spending.spent, spending.held) == (True, 10_000, 0)
+    assert (await client.payments.reconcile()).unresolved == ()
