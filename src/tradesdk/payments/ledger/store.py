@@ -143,6 +143,7 @@ class Ledger:
 
         None that was never signed, unless a call may be about to. With a name any other, forever. Without a name:
 
+        - one that asks whether an empty wallet was funded;
         - any that has no answer, unless a person says that it was paid, and `created` at `since` or later, or live, but
           for one that ends later than any can, as a clock was ahead;
         - answered, while its answer `waits`, and if it was `updated` after `now - 60`. One `updated` more than 5
@@ -249,13 +250,13 @@ class Ledger:
     def submit(self, change: Submit) -> LedgerRow | None:
         """Write down a signature and claim its payment. None, and nothing is written, if another call was faster.
 
-        In one transaction: the purchase must still be as the call saw it (`Submit.is_next`), and recipient, secret and
-        budgets must allow it (`Submit.refusal`). Replies that were collected are deleted after `rules.KEPT` seconds,
-        some at a time.
+        In one transaction: the purchase must still be as the call saw it (`Submit.is_next`), and recipient, secret,
+        wallet and budgets must allow it (`Submit.refusal`). Replies that were collected are deleted after `rules.KEPT`
+        seconds, some at a time.
 
         Raises:
-            PaymentRefusedError: `recipient_changed`, `purchase_secret_changed`, `no_budget`, `over_budget` or
-                `over_total`. The signature is not written down, and must not be sent.
+            PaymentRefusedError: `recipient_changed`, `purchase_secret_changed`, `insufficient_funds`, `no_budget`,
+                `over_budget` or `over_total`. The signature is not written down, and must not be sent.
             LedgerError: the ledger cannot be written.
         """
         payment, now = change.payment, change.now
@@ -273,9 +274,7 @@ class Ledger:
                 return None
             if refusal := change.refusal(row, _sums(sums, now), _run_sum(run), named):
                 return refusal
-            for name, value in change.remembers(named).items():
-                db.write(sql.SET_SETTING, (name, value))
-            return self._save(db, row, change.written(row))
+            return self._save(db, row, replace(change.written(row), settings=change.remembers(named)))
 
         result = self._engine.run(step, write=True, owner=change.owner)
         if isinstance(result, PaymentRefusedError):  # raised here, so that what is deleted stays so
@@ -340,6 +339,11 @@ class Ledger:
             after = replace(after, revision=randbits(62) if values else before.revision)
             if values:
                 db.write(sql.save(tuple(values)), [*values.values(), after.revision, payment.id])
+        for name, value in after.settings.items():
+            if value is None:
+                db.write(sql.NOT_EMPTY, (name, f"{payment.id} %"))
+            else:
+                db.write(sql.SET_SETTING, (name, value))
         if payment.run is not None and (before is None or payment.run != before.payment.run):
             db.write(sql.ADD_RUN, (payment.run, payment.id))
         deltas: dict[tuple[str, int], Sum] = {}
@@ -352,7 +356,7 @@ class Ledger:
         for place, delta in deltas.items():
             if delta != (0, 0):
                 db.write(sql.COUNT, (*place, *delta))
-        return after
+        return replace(after, settings={})
 
     def _row(self, row: Row) -> LedgerRow:
         owner, until, revision = row[len(sql.COLUMNS) :]
