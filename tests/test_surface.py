@@ -63,6 +63,7 @@ PUBLIC = {
     "PriceDetails",
     "RecipientDetails",
     "TokenDetails",
+    "WalletDetails",
     "TradeError",
     "ConfigError",
     "InvalidArgumentError",

@@ -70,6 +70,7 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from ._values.details import PriceDetails as PriceDetails
     from ._values.details import RecipientDetails as RecipientDetails
     from ._values.details import TokenDetails as TokenDetails
+    from ._values.details import WalletDetails as WalletDetails
     from ._values.http import RateClaim as RateClaim
     from ._values.http import RateLimit as RateLimit
     from ._values.http import RawResponse as RawResponse
@@ -182,7 +183,7 @@ _HOMES = {
     "_sync.session": "RateLimiter",
     "_sync.signal_stream": "SignalStream",
     "_system.clock": "Clock SystemClock",
-    "_values.details": "BudgetDetails PriceDetails RecipientDetails TokenDetails",
+    "_values.details": "BudgetDetails PriceDetails RecipientDetails TokenDetails WalletDetails",
     "_values.http": "RateClaim RateLimit RawResponse",
     "_values.payment": "Payment PaymentProof PaymentStage ReasonCode Receipt SignedHeader",
     "errors": """

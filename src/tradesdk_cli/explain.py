@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit
 
-from tradesdk import BudgetDetails, PriceDetails, RecipientDetails, TokenDetails
+from tradesdk import BudgetDetails, PriceDetails, RecipientDetails, TokenDetails, WalletDetails
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import (
     CONFIG,
@@ -303,11 +303,14 @@ def _payment_hint(error: PaymentError) -> str:
         return f"ask the service whether that is right; if it is: {TRADE} pay trust {details.address}"
     if code == "insecure_url":
         return f"{error.hint}: TRADE_MARKET_BASE_URL"
+    if isinstance(details, WalletDetails):
+        again = "then run the same command again"
+        if details.open_at is not None:
+            shown = f"{TRADE} pay show {details.tried_by}"
+            again = f"then run the command of that payment again ({shown}), or any after {details.open_at:%H:%M:%S} UTC"
+        return f"{_fund(details.address, details.service)}; {again}"
     if payment is not None and code == "insufficient_funds":
-        add, play = error.hint, f"{TRADE} mock payments set-balance {payment.payer} 10"
-        if is_loopback(urlsplit(payment.url).hostname or ""):  # nobody should send real money to a mock's payer
-            add = f"on a mock, give it play money: {play}; elsewhere {add}"
-        return f"{add}; then run the same command again"
+        return f"{_fund(payment.payer, payment.url)}; then run the same command again"
     if payment is not None and code == "not_unresolved":
         return f"{TRADE} pay {'resume' if payment.stage.value == 'sent' else 'show'} {payment.id}"
     if code == "already_delivered" and payment is not None and payment.purchase is None:
@@ -316,6 +319,14 @@ def _payment_hint(error: PaymentError) -> str:
         return _PAYMENT_HINTS.get(code, error.hint)
     again, until = _once_more(payment, code), f"{payment.expires_at:%H:%M:%S}"
     return _HINTS_OF_A_PAYMENT[code].format(trade=TRADE, payment=payment.id, until=until, again=again)
+
+
+def _fund(wallet: str, service: str) -> str:
+    add = f"add USDC on Base to {wallet}; no ETH is needed, as the service pays for gas"
+    if not is_loopback(urlsplit(service).hostname or ""):
+        return add
+    # Nobody should send real money to a mock's payer.
+    return f"on a mock, give it play money: {TRADE} mock payments set-balance {wallet} 10; elsewhere {add}"
 
 
 def _once_more(payment: Payment, code: str) -> str:

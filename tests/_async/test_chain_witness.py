@@ -17,6 +17,7 @@ from tradesdk import (
     AsyncMarketClient,
     ChainVerdict,
     ConfigError,
+    InvalidArgumentError,
     Ledger,
     LocalSigner,
     Payment,
@@ -80,13 +81,32 @@ class Doubted:
         return len([entry for entry in self.mock.journal() if entry.path.startswith("/rpc")])
 
 
-async def test_a_call_that_goes_well_asks_no_node(mock: MockService) -> None:
+async def test_calls_that_go_well_ask_a_node_for_the_balance_once(mock: MockService) -> None:
     client = buyer_of(mock, witness=witness_of(mock))
     assert (await client.token_prices(["BRETT"])).charged is True
+    assert (await client.with_options(timeout=3).token_prices(["ETH"])).charged is True
     mock.clock.advance(FINALITY)
     found = await client.payments.reconcile()
     assert (found.unresolved, found.witnessed) == ((), ())
-    assert not [entry for entry in mock.journal() if entry.path.startswith("/rpc")]
+    assert len([entry for entry in mock.journal() if entry.path.startswith("/rpc")]) == 1
+
+
+async def test_the_balance_is_the_most_that_a_node_says(mock: MockService, caplog: pytest.LogCaptureFixture) -> None:
+    address = LocalSigner.from_key("0x" + "01" * 32).address
+    mock.payments.set_balance(address, 1_234_567)
+    caplog.set_level(logging.DEBUG, "tradesdk")
+    async with witness_of(mock, f"v2/{KEY}"[3:]) as witness:
+        assert await witness.balance(address) == 1_234_567
+        mock.add_fault("chain_id", route="/rpc", count=1)
+        assert await witness.balance(address.lower()) == 1_234_567
+        mock.add_fault("chain_id")
+        assert await witness.balance(address) is None
+        told = [one for one in caplog.records if getattr(one, "event", "") == "balance_unknown"]
+        assert len(told) == 3
+        assert KEY not in caplog.text
+        for wrong in ("", "0x12", address[:-1], 5):
+            with pytest.raises(InvalidArgumentError, match="40 hexadecimal digits"):
+                await witness.balance(wrong)  # type: ignore[arg-type]
 
 
 async def test_reconciling_frees_what_the_chain_has_not_seen(mock: MockService) -> None:

@@ -184,12 +184,12 @@ async def test_reconcile_sorts_out_everything(mock: MockService) -> None:
         seen[caught.value.payment.id] = name
 
     mock.set_gaps(payment_window=10)
-    await ends("expired unpaid", ["TOSHI"], "verification", reason="insufficient_funds")
+    await ends("expired unpaid", ["TOSHI"], "verification", reason="invalid_exact_evm_payload_signature")
     await ends("expired unknown", ["DEGEN"], "status", status=500)
     mock.set_gaps(payment_window=60)
     await ends("never arrived", ["ETH"], "reset")
     await ends("taken", ["BRETT"], "reset", executed=True)
-    await ends("rejected", ["ETH", "BRETT"], "verification", reason="insufficient_funds")
+    await ends("rejected", ["ETH", "BRETT"], "verification", reason="invalid_exact_evm_payload_signature")
 
     mock.clock.advance(45)
     fresh = buyer_of(mock, ledger=ledger)  # as after a restart

@@ -467,7 +467,7 @@ async def test_a_date_that_is_ahead_hands_nothing_over_past_the_total_of_a_run()
 
 async def test_a_payment_that_was_handed_over_again_is_not_free_by_an_earlier_word() -> None:
     seller = Seller(offer=offer_2(requirement_2(maxTimeoutSeconds=120), extensions=IDENTIFIER))
-    seller.sold = lambda request: asks_2(offer_2(error="insufficient_funds"))
+    seller.sold = lambda request: asks_2(offer_2(error="invalid_exact_evm_payload_signature"))
     client = market_of(seller, max_retries=0, budget=Budget(total="0.12"))
     with pytest.raises(PaymentRejectedError):
         await client.token_prices(TWO)

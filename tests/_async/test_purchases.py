@@ -234,7 +234,7 @@ async def test_a_service_that_is_down_gets_nothing_signed_for_what_it_may_keep(m
 async def test_a_rejected_call_holds_its_price_once(mock: MockService) -> None:
     """However often it is signed again, and until it is delivered or a person says that it was not taken."""
     client = buyer_of(mock, budget=Budget(total="0.06"))
-    mock.add_fault("verification", reason="insufficient_funds", paid="only", count=3)
+    mock.add_fault("verification", reason="invalid_exact_evm_payload_signature", paid="only", count=3)
     for _ in range(3):
         with pytest.raises(PaymentRejectedError) as caught:
             await client.token_prices(TWO)

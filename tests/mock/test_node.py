@@ -17,6 +17,7 @@ from ._paying import PAYER, STRANGER
 
 USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 GENESIS, FINALITY = 1_686_789_347, 1_200
+BALANCE = "0x" + keccak(text="balanceOf(address)")[:4].hex()
 STATE = "0x" + keccak(text="authorizationState(address,bytes32)")[:4].hex()
 
 
@@ -88,6 +89,22 @@ def test_a_nonce_is_used_from_the_block_of_its_settlement_on(shop: Shop, node: N
     assert node.state("0x" + "1" * 64) == 0
     shop.clock.advance(FINALITY)
     assert node.state(nonce, "finalized") == 1
+
+
+def test_a_balance_is_that_of_now(shop: Shop, node: Node) -> None:
+    def balance(address: str, block: Any = "latest") -> Any:
+        found = node.ask("eth_call", {"to": USDC, "data": BALANCE + word(address)[2:]}, block)
+        return int(found, 16) if isinstance(found, str) else found["message"]
+
+    shop.payments.set_balance(PAYER.address, 10_000_000)
+    before = balance(PAYER.address)
+    bought(shop)
+    settled = shop.payments.settlements()[-1]
+    assert (before, balance(PAYER.address)) == (10_000_000, 10_000_000 - settled.amount)
+    assert balance(PAYER.address) == shop.payments.balance(PAYER.address)
+    assert balance(STRANGER.address) == shop.payments.balance(STRANGER.address)
+    assert balance(PAYER.address, "finalized") == "the balance of an older block is not kept"
+    assert balance(PAYER.address, {"blockHash": "0x" + "1" * 64}) == "header not found"
 
 
 def test_json_rpc_is_answered_as_nodes_do(node: Node) -> None:

@@ -27,7 +27,7 @@ from tradesdk.payments.ledger.changes import (
     with_terms,
 )
 from tradesdk.payments.ledger.rules import Sum
-from tradesdk.payments.ledger.settings import BUDGET, addresses, recipients_of, with_address
+from tradesdk.payments.ledger.settings import BUDGET, EmptyWallet, addresses, recipients_of, with_address
 from tradesdk.payments.state_machine import (
     DELIVERED,
     NOT_RECEIVED,
@@ -125,15 +125,19 @@ def told(
     owner: str | None = None,
     now: float = NOW,
     before: Payment | None = None,
+    empty: EmptyWallet | None = None,
     **report: Any,
 ) -> Payment:
-    """Write down what an answer to its newest signature means; `before`: as it was before that was written down."""
+    """Write down what an answer to its newest signature means.
+
+    `before`: as it was before that was written down; `empty`: what the call knew of its wallet.
+    """
     if code is ReasonCode.NOT_RECEIVED:
         report = {"sent": False, **report}
     if before is None and payment.submissions == 1:
         before = replace(payment, counted=0, submissions=0, signatures=0, header=None)
     what = Report(MEANINGS[code], reason, **report)
-    change = Record(report=what, signatures=payment.signatures, before=before, owner=owner, now=now)
+    change = Record(report=what, signatures=payment.signatures, before=before, empty=empty, owner=owner, now=now)
     return store.update(payment.id, change).payment
 
 

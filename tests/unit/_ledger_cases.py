@@ -27,10 +27,12 @@ from tradesdk import (
     ReasonCode,
     Receipt,
     Spending,
+    WalletDetails,
     WindowSpending,
 )
 from tradesdk._values.payment import GRACE
 from tradesdk.payments.ledger.changes import Resubmit
+from tradesdk.payments.ledger.settings import EmptyWallet
 
 from ._ledger import (
     ADDRESS,
@@ -1177,6 +1179,91 @@ def the_hour_frees_when_enough_of_it_has_passed(store: Ledger) -> None:
         spend(store, CENT, NOW + 60 * minute)
     # 2 cents more fit when the first two, of 5, have left the window of 5: an hour after the second one's minute.
     assert room_at(store, draft(amount=2 * CENT), Budget(per_hour="0.05"), NOW + 300) == NOW + 3700
+
+
+def empty(store: Ledger, **changes: Any) -> Payment:
+    """The payment that heard that the wallet is empty: of "call", expired since."""
+    asks = submitted(store, draft("call", valid_before=int(NOW) - 10, **changes), now=NOW - 70)
+    return told(store, asks, ReasonCode.REJECTED, "insufficient_funds", unfunded=True)
+
+
+ASKED_FOR = 3600
+
+
+@case
+@over("name", [None, "tuesday"])
+@over("later", [0, 601, ASKED_FOR - 1, 10 * ASKED_FOR])
+def only_one_purchase_is_signed_for_an_empty_wallet(store: Ledger, name: str | None, later: int) -> None:
+    asks, then = empty(store, purchase=name), NOW + later
+    assert store.find("call", now=then, since=then - 600) == asks
+    if later < ASKED_FOR:
+        error = refused(store, "insufficient_funds", draft("other"), now=then)
+        assert isinstance(error.details, WalletDetails)
+        assert (error.details.tried_by, error.details.since) == (asks.id, datetime.fromtimestamp(NOW, UTC))
+    again = submitted(
+        store, draft("call", valid_before=int(then) + 60), earlier=asks, since=then - 600, now=then, over=then
+    )
+    assert (again.id, again.nonce, again.signatures) == (asks.id, asks.nonce, 2)
+    refused(store, "insufficient_funds", draft("other"), now=then + ASKED_FOR - 1)
+    submitted(store, draft("another wallet", payer=ADDRESS), now=then)
+    submitted(store, draft("another service", url=f"{ORIGIN}:8443/v1/token-prices"), now=then)
+    store.check()
+
+
+@case
+@over("code", [ReasonCode.REJECTED, ReasonCode.UNKNOWN, ReasonCode.DELIVERED, ReasonCode.UNDELIVERED])
+def another_outcome_of_it_ends_that(store: Ledger, code: ReasonCode) -> None:
+    asks = empty(store)
+    known = EmptyWallet.of(store.overview("call", PLENTY, now=NOW).settings, asks.payer, asks.origin)
+    assert known == EmptyWallet(asks.id, NOW, NOW)
+    after = told(store, asks, code, empty=known, now=NOW + 5000)
+    assert after.created == NOW + 5000, "its 10 minutes begin then"
+    submitted(store, draft("other"), now=NOW + 5000)
+
+
+@case
+def what_was_not_handed_over_ends_nothing(store: Ledger) -> None:
+    asks = empty(store)
+    known = EmptyWallet(asks.id, NOW, NOW)
+    then = NOW + 3 * ASKED_FOR
+    again = submitted(store, draft("call", valid_before=int(then) + 60), earlier=asks, owner="me", now=then, over=then)
+    unsent = told(store, again, ReasonCode.NOT_RECEIVED, owner="me", before=asks, empty=known, now=then)
+    assert (unsent.counted, unsent.submissions) == (asks.counted, 1)
+    refused(store, "insufficient_funds", draft("other"), now=then)
+    assert store.find("call", now=then + 700, since=then + 100) == unsent
+
+
+@case
+def an_hour_after_the_last_try_the_fastest_one_asks(store: Ledger) -> None:
+    """The one that asked before is another one then. What is handed over later does not end what a faster one asks."""
+    asks, then = empty(store), NOW + ASKED_FOR
+    known = EmptyWallet(asks.id, NOW, NOW)
+    fastest = submitted(store, draft("fastest", valid_before=int(then) + 60), now=then)
+    assert EmptyWallet.of(store.overview("", PLENTY, now=then).settings, asks.payer, asks.origin) == EmptyWallet(
+        fastest.id, NOW, then
+    )
+    refused(store, "insufficient_funds", draft("slower"), now=then)
+    refused(store, "insufficient_funds", draft("call", valid_before=int(then) + 60), earlier=asks, now=then, over=then)
+    told(store, asks, ReasonCode.UNKNOWN, "status 503", empty=known, now=then)
+    refused(store, "insufficient_funds", draft("slower"), now=then)
+    told(store, fastest, ReasonCode.DELIVERED, empty=known, now=then)
+    submitted(store, draft("slower"), now=then)
+
+
+@case
+def whoever_has_money_by_a_node_asks_at_once(store: Ledger) -> None:
+    asks = empty(store)
+    other = submitted(store, draft("other"), funded=True)
+    refused(store, "insufficient_funds", draft("call", valid_before=int(NOW) + 60), earlier=asks, over=NOW)
+    told(store, other, ReasonCode.DELIVERED, empty=EmptyWallet(asks.id, NOW, NOW))
+    submitted(store, draft("call", valid_before=int(NOW) + 60), earlier=asks, over=NOW)
+
+
+@case
+def a_receipt_says_more_than_want_of_money(store: Ledger) -> None:
+    payment = submitted(store, draft("call"))
+    told(store, payment, ReasonCode.REJECTED, "insufficient_funds", unfunded=True, receipt=PAID)
+    submitted(store, draft("other"))
 
 
 @case

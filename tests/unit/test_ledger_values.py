@@ -35,6 +35,7 @@ from .._texts import texts
 from ._ledger import ADDRESS, NOW, ORIGIN, draft, submit, submitted, told, trust
 
 RECIPIENTS = f"recipients of {ORIGIN}"
+EMPTY = f"empty wallet {ADDRESS.lower()} at {ORIGIN}"
 COLUMNS = (*(field.name for field in fields(Payment)), "owner", "until", "revision")
 CELLS = [("payments", column) for column in COLUMNS]
 CELLS += [("settings", "name"), ("settings", "value"), ("runs", "run"), ("runs", "payment")]
@@ -53,10 +54,10 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ledger.set_setting("budget", lambda before: Budget(per_day="9").to_json())
         told(ledger, submitted(ledger, draft("unsent", run="run"), owner="somebody"), ReasonCode.NOT_RECEIVED)
         submitted(ledger, draft("sent", run="run", purchase="today"))
-        rejected = submitted(ledger, draft("rejected", valid_before=int(NOW) - 100), now=NOW - 200)
-        told(ledger, rejected, ReasonCode.REJECTED)
         told(ledger, submitted(ledger, draft("answered")), ReasonCode.DELIVERED, reply=b"prices", receipt=receipt)
         told(ledger, submitted(ledger, draft("taken")), ReasonCode.UNDELIVERED)
+        rejected = submitted(ledger, draft("rejected", valid_before=int(NOW) - 100), now=NOW - 200)
+        told(ledger, rejected, ReasonCode.REJECTED, unfunded=True)
         ledger.check()
     return path
 
@@ -102,7 +103,7 @@ def is_damaged(read: Callable[[], Any]) -> bool:
             raise
         return True
     except PaymentRefusedError as error:
-        if error.code not in ("over_budget", "recipient_changed"):
+        if error.code not in ("over_budget", "recipient_changed", "insufficient_funds"):
             raise
     return False
 
@@ -143,6 +144,8 @@ def test_a_value_of_a_payment_that_cannot_be_read(column: str, value: object, te
         *(("budget", SET.replace("false", bad)) for bad in ("null", '"no"', "0", "[]")),
         *((RECIPIENTS, text) for text in ("", "text", "null", "5", '"0x"', "[5]", "[null]", "{}", "[" * 100_000)),
         (RECIPIENTS, b"[]"),
+        *((EMPTY, text) for text in ("", "pay_1", "pay_1 5", "pay_1 5 5 5", "pay_1 5 x", "pay_1 nan 5", "pay_1 5 inf")),
+        (EMPTY, "pay_1 5 999999999999999"),
         *(("other", b"bytes"), (None, "text"), (b"budget", "text")),
     ],
 )  # fmt: skip

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from ..core.errors import wrong_method
 from ..core.messages import Answer
-from ..payments.chain import AUTHORIZATION_STATE, ChainView
+from ..payments.chain import AUTHORIZATION_STATE, BALANCE_OF, ChainView
 from ..payments.requirements import ASSET, PaymentFaults
 from .context import Context
 
@@ -20,6 +20,7 @@ _MOST = 100
 _QUANTITY = re.compile(r"0x(0|[1-9a-fA-F][0-9a-fA-F]{0,15})")
 _WORD = re.compile(r"0x[0-9a-fA-F]{64}")
 _STATE_CALL = re.compile(rf"{AUTHORIZATION_STATE}0{{24}}([0-9a-f]{{40}})([0-9a-f]{{64}})")
+_BALANCE_CALL = re.compile(rf"{BALANCE_OF}0{{24}}([0-9a-f]{{40}})")
 
 Record = dict[str, Any]
 
@@ -76,7 +77,13 @@ def _call(view: ChainView, params: list[Any]) -> str:
     call, block = _at(params, 0), _at(params, 1, "latest")
     if not isinstance(call, dict) or str(call.get("to")).lower() != ASSET.lower():
         return "0x"  # as a call of an address without code
-    found = _STATE_CALL.fullmatch(str(call.get("data") or call.get("input")).lower())
+    data = str(call.get("data") or call.get("input")).lower()
+    if asked := _BALANCE_CALL.fullmatch(data):
+        balance = view.balance(f"0x{asked[1]}", _existing(view, block))
+        if balance is None:
+            raise RpcError(-32000, "the balance of an older block is not kept")
+        return f"0x{balance:064x}"
+    found = _STATE_CALL.fullmatch(data)
     if found is None:
         raise RpcError(3, "execution reverted")
     return f"0x{view.is_used(f'0x{found[1]}', f'0x{found[2]}', _existing(view, block)):064x}"

@@ -20,6 +20,7 @@ _GENESIS = 1_686_789_347
 _BLOCK_SECONDS = 2
 # Selectors of the token's functions: Keccak-256 of their signatures.
 AUTHORIZATION_STATE = "0xe94a0102"
+BALANCE_OF = "0x70a08231"
 
 
 class ChainView:
@@ -66,6 +67,10 @@ class ChainView:
             return bool(lie["used"])
         used = settlements.used_at(self._world, payer, nonce)
         return used is not None and _number_at(used, math.ceil) <= block
+
+    def balance(self, address: str, block: int) -> int | None:
+        """The token's `balanceOf` at the newest block; None at an older one, as no balances of the past are kept."""
+        return settlements.balance(self._world, address) if block == self.head else None
 
 
 def _number_at(now: float, rounded: Callable[[float], int] = math.floor) -> int:

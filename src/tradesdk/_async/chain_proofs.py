@@ -1,4 +1,4 @@
-"""Asks the chain witness about payments, and writes down what it says."""
+"""Asks the chain witness about payments, and writes down what it says; and what the wallet has."""
 
 from __future__ import annotations
 
@@ -26,7 +26,17 @@ class AsyncChainProofs:
     def __init__(self, buyer: Buyer, witness: AsyncChainWitness | None) -> None:
         self._buyer = buyer
         self.witness = witness
+        buyer.asks_balance = witness is not None
         self._locks = AsyncKeyedLock()
+
+    async def balance(self, time_left: float) -> int | None:
+        """How much USDC the wallet has now, in micro-dollars; None if no node tells."""
+        if self.witness is None:
+            return None
+        try:
+            return await self.witness._balance(self._buyer.payer, min(LONGEST, time_left / 2))
+        except TradeError:  # the witness is closed, for example
+            return None
 
     async def settle(
         self, payments: Sequence[Payment], seconds: float = math.inf

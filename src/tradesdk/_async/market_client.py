@@ -84,8 +84,8 @@ class AsyncMarketClient(AsyncBaseClient):
         api_key: that key; else TRADE_API_KEY.
         max_validity: at most this many seconds of validity for a signed payment (default 120, at least 10).
         witness: asks the chain about payments with an unknown outcome, when they are reconciled or resumed, and before
-            a budget refuses a call for what they hold; else one for TRADE_RPC_URL (one URL, or several with spaces
-            between them), if that is set. The client closes it only if it made it.
+            a budget refuses a call for what they hold, and about the wallet's balance; else one for TRADE_RPC_URL (one
+            URL, or several with spaces between them), if that is set. The client closes it only if it made it.
         check_tokens: check symbols against the service's free list before signing (fetched once an hour; addresses and
             ids with a hyphen pass). If the list cannot be read, the check is skipped.
         continue_for: seconds from its first signing in which an equal call without a name continues an unfinished

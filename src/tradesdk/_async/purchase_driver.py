@@ -200,6 +200,8 @@ class AsyncPurchaseDriver:
                     result = await in_thread(partial(look, buyer, intent, at, since))
                 case effects.Sync():
                     await self.sync_clock()
+                case effects.Balance():
+                    result = await self.proofs.balance(give_up - buyer.clock.monotonic())
                 case effects.Ask():
                     request = call.request._replace(decode=asked, reads_offers=True)
                     result = await session.call(request, give_up=give_up)

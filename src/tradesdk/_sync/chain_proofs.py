@@ -1,5 +1,5 @@
 # Generated from src/tradesdk/_async/chain_proofs.py by scripts/unasync.py: change that file instead.
-"""Asks the chain witness about payments, and writes down what it says."""
+"""Asks the chain witness about payments, and writes down what it says; and what the wallet has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,17 @@ class ChainProofs:
     def __init__(self, buyer: Buyer, witness: ChainWitness | None) -> None:
         self._buyer = buyer
         self.witness = witness
+        buyer.asks_balance = witness is not None
         self._locks = KeyedLock()
+
+    def balance(self, time_left: float) -> int | None:
+        """How much USDC the wallet has now, in micro-dollars; None if no node tells."""
+        if self.witness is None:
+            return None
+        try:
+            return self.witness._balance(self._buyer.payer, min(LONGEST, time_left / 2))
+        except TradeError:  # the witness is closed, for example
+            return None
 
     def settle(self, payments: Sequence[Payment], seconds: float = math.inf) -> list[tuple[Payment, ChainVerdict]]:
         """Ask about payments without proof, for so long, and mark them by what the witness says."""

@@ -1,15 +1,17 @@
 # Generated from src/tradesdk/_async/chain_witness.py by scripts/unasync.py: change that file instead.
-"""Asks nodes of Base whether a payment was taken."""
+"""Asks nodes of Base whether a payment was taken, and how much a wallet has."""
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from .._http import settings
 from .._http.arguments import wrong_setting
+from .._http.log_events import event
 from .._http.request import Request
 from .._http.response import decode_raw
 from .._http.retry import Operation, RetryPolicy
@@ -18,9 +20,10 @@ from .._http.wire_logging import redacted
 from .._system.clock import Clock, SystemClock
 from .._values.frames import hides_locals
 from .._values.text import real
-from ..errors import APIError
+from ..errors import APIError, InvalidArgumentError, TradeError
 from ..payments.results import ChainVerdict
-from ..payments.witness import NodeFailedError, agreed, examine
+from ..payments.signing.secp256k1 import checksummed
+from ..payments.witness import NodeFailedError, agreed, examine, examine_balance
 from .base_client import Connected, open_sender
 from .session import Session
 
@@ -30,12 +33,16 @@ if TYPE_CHECKING:
     from .httpx_sender import HttpClient
 
 
+T = TypeVar("T")
+
+
 class ChainWitness(Connected):
     """Asks your own nodes of Base whether a payment was taken: `MarketClient(witness=…)`.
 
     A client asks it for payments with an unknown outcome, when it reconciles or resumes them, and before a budget
-    refuses a call for what they hold. Other calls ask nothing. A node that cannot be reached, is slow, answers
-    something else or disagrees decides nothing.
+    refuses a call for what they hold. It asks what the wallet has, once before its first signature, and while the
+    service says that the wallet has too little. Other calls ask nothing. A node that cannot be reached, is slow,
+    answers something else or disagrees decides nothing.
 
     Finalized blocks are about 20 minutes old, so an unpaid payment is known to be unpaid that much later. It belongs to
     one event loop.
@@ -111,10 +118,37 @@ class ChainWitness(Connected):
         said: dict[str, ChainVerdict] = {}
         for node in self._nodes:
             asked = [one for one in payments if one.id not in said or said[one.id].paid is not None]
-            verdicts = _examined(node, asked, give_up) if asked else []
+            verdicts = _answered(node, examine(asked), give_up) if asked else []
             for one, verdict in zip(asked, verdicts, strict=True):
+                verdict = replace(verdict, reason=redacted(verdict.reason, node.secrets))
                 said[one.id] = agreed(said.get(one.id), _host(node), verdict)
         return [said[one.id] for one in payments]
+
+    def balance(self, address: str) -> int | None:
+        """How much USDC an address has now, in micro-dollars: the most that a node says. None if none tells.
+
+        Raises:
+            InvalidArgumentError: it is not an address.
+            TradeError: this witness is closed.
+        """
+        try:
+            address = checksummed(address)
+        except TradeError:
+            raise InvalidArgumentError("a wallet must be an address: 0x and 40 hexadecimal digits") from None
+        return self._balance(address, math.inf)
+
+    def _balance(self, address: str, seconds: float) -> int | None:
+        """The same, and nothing is asked when so many seconds are over."""
+        give_up, most = self._nodes[0].clock.monotonic() + seconds, None
+        for node in self._nodes:
+            try:
+                found = _answered(node, examine_balance(address), give_up)
+            except NodeFailedError as error:
+                text = "the balance is not known: %(reason)s"
+                event("balance_unknown", text, level=logging.DEBUG, reason=redacted(str(error), node.secrets))
+            else:
+                most = found if most is None else max(most, found)
+        return most
 
     def close(self) -> None:
         """Close the connections. A given `http_client` stays open."""
@@ -130,8 +164,8 @@ def _host(node: Session) -> str:
     return node.base_url.partition("://")[2]
 
 
-def _examined(node: Session, payments: Sequence[Payment], give_up: float) -> list[ChainVerdict]:
-    questions = examine(payments)
+def _answered(node: Session, questions: Generator[bytes, bytes, T], give_up: float) -> T:
+    """What a node says to questions, until a monotonic time."""
     batch = next(questions)
     while True:
         request: Request[RawResponse] = Request("POST", "", decode_raw, body=batch, operation=Operation.QUERY)
@@ -146,5 +180,5 @@ def _examined(node: Session, payments: Sequence[Payment], give_up: float) -> lis
         try:
             batch = questions.throw(NodeFailedError(failure)) if failure else questions.send(content)
         except StopIteration as end:
-            verdicts: list[ChainVerdict] = end.value
-            return [replace(one, reason=redacted(one.reason, node.secrets)) for one in verdicts]
+            found: T = end.value
+            return found

@@ -201,6 +201,8 @@ class PurchaseDriver:
                     result = in_thread(partial(look, buyer, intent, at, since))
                 case effects.Sync():
                     self.sync_clock()
+                case effects.Balance():
+                    result = self.proofs.balance(give_up - buyer.clock.monotonic())
                 case effects.Ask():
                     request = call.request._replace(decode=asked, reads_offers=True)
                     result = session.call(request, give_up=give_up)

@@ -74,4 +74,28 @@ class TokenDetails:
     suggestions: tuple[str, ...]
 
 
-PaymentDetails: TypeAlias = BudgetDetails | PriceDetails | RecipientDetails | TokenDetails
+@show_usd("cost", "balance")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalletDetails:
+    """`details` of `insufficient_funds` if nothing was signed. Amounts are in dollars.
+
+    Attributes:
+        address: the paying wallet.
+        service: the service's origin.
+        cost: cost of the call.
+        balance: the wallet's USDC, by a node; None if none was asked.
+        since: when the service said first that the wallet has too little (aware, UTC).
+        tried_by: id of the payment whose call is tried again at any time.
+        open_at: when any other call is tried, too (aware, UTC).
+    """
+
+    address: str
+    service: str
+    cost: Decimal
+    balance: Decimal | None = None
+    since: datetime | None = None
+    tried_by: str | None = None
+    open_at: datetime | None = None
+
+
+PaymentDetails: TypeAlias = BudgetDetails | PriceDetails | RecipientDetails | TokenDetails | WalletDetails

@@ -107,7 +107,7 @@ HINTS: dict[str, str] = {
     "no_such_payment": "list them: client.payments.list()",
     "not_unresolved": "look at it: client.payments.get(error.payment.id)",
     # payments refused by the service
-    "insufficient_funds": "add USDC on Base to error.payment.payer; then make the same call again",
+    "insufficient_funds": "add USDC on Base to the wallet; then make this call or that of error.details.tried_by again",
     "signature_rejected": "check that the signer signs for error.payment.payer, and according to EIP-712",
     "validity_rejected": "correct this machine's clock",
     "payment_rejected": "see error.reason; the same call resends the same payment while it is valid",

@@ -21,8 +21,8 @@ from .budget import Budget
 from .guards import check_url, choose, validity
 from .ledger.changes import Submit, with_terms
 from .ledger.claims import LONGEST_CLAIM
-from .ledger.rules import Sums, budget_refusal, to_count, total_refusal
-from .ledger.settings import addresses, recipients_of, secret_of
+from .ledger.rules import Sums, balance_refusal, budget_refusal, empty_refusal, to_count, total_refusal
+from .ledger.settings import EmptyWallet, addresses, recipients_of, secret_of
 from .messages import over_limits, purchase_secret_changed, signer_failed
 from .protocol import Offer, Requirement, encode_payment
 from .purchases import PurchaseIntent, purchase_secret
@@ -47,6 +47,7 @@ class Buyer:
         pay_to: the only recipients; empty: those known for the service.
         continue_for: seconds in which an equal call continues an unnamed payment.
         collect: whether an answer counts as collected when its caller gets it.
+        asks_balance: whether a node is asked for the wallet's balance before the next signature.
     """
 
     ledger: Ledger
@@ -58,6 +59,7 @@ class Buyer:
     collect: bool
     clock: Clock
     time: ServiceClock
+    asks_balance: bool = False
     _payer: str | None = None
 
     @property
@@ -93,12 +95,14 @@ class Buyer:
 class Terms(NamedTuple):
     """What is to be signed: for which offer, and `requirement`, the way to pay that is taken.
 
-    `earlier`: the payment whose nonce is signed again, if there is one.
+    `earlier`: the payment whose nonce is signed again, if there is one. `funded`: a node says that the wallet has
+    enough.
     """
 
     earlier: Payment | None
     offer: Offer
     requirement: Requirement
+    funded: bool = False
 
 
 def quote(buyer: Buyer, intent: PurchaseIntent) -> Quote:
@@ -121,6 +125,30 @@ def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Over
         run=intent.run,
         payment_id=None if intent.resumed is None else intent.resumed.id,
     )
+
+
+def check_wallet(
+    buyer: Buyer, intent: PurchaseIntent, earlier: Payment | None, empty: EmptyWallet | None, balance: int | None
+) -> bool:
+    """Check whether there is money. `balance`: what the wallet has, by a node; None: none was asked, or none answered.
+
+    Returns:
+        Whether a node says that it has enough.
+
+    Raises:
+        PaymentRefusedError: it has too little, or another purchase asks the service whether it still has.
+    """
+    payer, service = buyer.payer, origin_of(intent.url)
+    most = intent.amount if intent.max_price is None else min(intent.amount, intent.max_price)
+    if balance is not None:
+        buyer.asks_balance = balance < most
+        if balance < most:
+            raise balance_refusal(payer, service, most, balance)
+        return True
+    buyer.asks_balance = False  # a node that does not answer is not asked before each call
+    if empty is not None and empty.blocks(None if earlier is None else earlier.id, buyer.clock.now()):
+        raise empty_refusal(payer, service, most, empty)
+    return False
 
 
 def guarded(
@@ -215,5 +243,6 @@ def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, own
         since=min(seen.since, buyer.since(at.local)),
         max_price=intent.max_price,
         max_total=intent.max_total,
+        funded=terms.funded,
         now=at.local,
     )

@@ -33,6 +33,10 @@ class Sync(NamedTuple):
     """Learn the service's time by a free request, if possible."""
 
 
+class Balance(NamedTuple):
+    """Ask a node for the wallet's USDC, if the client has one: micro-dollars, or None."""
+
+
 class Ask(NamedTuple):
     """Send the request without a payment, and again where that is right: `Answer`, of a success or of a 402.
 
@@ -111,5 +115,5 @@ class Answer(NamedTuple):
     data: Any = None
 
 
-Effect: TypeAlias = Lock | Look | Sync | Ask | Refuse | Prove | Slot | Sign | Write | Send | Sleep | HandOver
+Effect: TypeAlias = Lock | Look | Sync | Balance | Ask | Refuse | Prove | Slot | Sign | Write | Send | Sleep | HandOver
 Steps: TypeAlias = Generator[Effect, Any, T]

@@ -6,6 +6,7 @@ carries the effects out: `_async.purchase_driver` and its blocking twin.
 | step   | effect            | what is done                                                            | durable |
 |--------|-------------------|-------------------------------------------------------------------------|---------|
 | look   | `Look`            | one read: the earlier payment for the purchase, sums, settings          |         |
+| wallet | `Balance`         | its money by a node: at first, and while the service calls it empty     |         |
 | ask    | `Ask`             | the offer, by a request without a payment; its symbols are looked up    |         |
 | guard  | `Refuse`, `Prove` | offer, price, recipient, and the budgets by the sums just read          |         |
 | slot   | `Slot`            | a place in the rate limit; its wait may outlive a validity              |         |
@@ -40,7 +41,7 @@ from .._http.response import failure_of
 from .._http.retry import Failure, FailureCause, RetryPolicy
 from .._market import token_warnings
 from .._values.http import RawResponse
-from .._values.payment import Payment, latest_end
+from .._values.payment import Payment, latest_end, origin_of
 from ..errors import (
     APIConnectionError,
     APIError,
@@ -50,10 +51,11 @@ from ..errors import (
     PaymentRefusedError,
     TradeError,
 )
-from .buyer import Buyer, Terms, check_earlier, drafted, guarded, quote, refusal
+from .buyer import Buyer, Terms, check_earlier, check_wallet, drafted, guarded, quote, refusal
 from .effects import (
     Answer,
     Ask,
+    Balance,
     Ended,
     HandOver,
     Lock,
@@ -71,6 +73,7 @@ from .effects import (
 from .ledger.changes import Collect, LedgerRow, Record, Redate, ReleaseClaim, Reopen, Resubmit, Submit
 from .ledger.claims import LONGEST_CLAIM, owner_name
 from .ledger.rules import NextStep, next_step, total_refusal
+from .ledger.settings import EmptyWallet
 from .messages import blocking_error, final_error, in_doubt, in_progress, outcome_error, purchase_changed
 from .protocol import authorization, parse_offer, receipt_warnings
 from .purchases import PurchaseIntent
@@ -129,7 +132,10 @@ def purchase(
     def record(report: Report, ends: Collect | ReleaseClaim | Reopen | None = None) -> Steps[None]:
         nonlocal row
         signatures = row.payment.signatures
-        change = Record(report=report, signatures=signatures, before=before, ends=ends, owner=owner, now=at.local)
+        empty = EmptyWallet.of(seen.settings, row.payment.payer, row.payment.origin)
+        change = Record(
+            report=report, signatures=signatures, before=before, empty=empty, ends=ends, owner=owner, now=at.local
+        )
         row = yield Write(row, change)
 
     def raise_doubt(problem: TradeError, reason: str) -> Steps[None]:
@@ -235,13 +241,17 @@ def purchase(
 
             is_claimed = found is None or step is NextStep.SIGN
             if found is None or step is NextStep.SIGN:
-                # Ask, guard, take a slot, sign, submit.
+                # Is there money? Ask, guard, take a slot, sign, submit.
+                earlier = None if found is None else found.payment
+                empty = EmptyWallet.of(seen.settings, buyer.payer, origin_of(intent.url))
+                balance = (yield Balance()) if empty is not None or buyer.asks_balance else None
+                funded = check_wallet(buyer, intent, earlier, empty, balance)
                 answer = yield Ask()
                 if answer.response.status != 402:
                     return _free(buyer, answer, intent.quote(seen.spending))
                 at = time.moment(clock, answer.response.headers)
-                earlier = None if found is None else found.payment
                 terms = guarded(buyer, intent, parse_offer(answer.response), earlier, seen.settings)
+                terms = terms._replace(funded=funded)
                 refused = refusal(intent, terms, seen)
                 if refused is not None:
                     yield Refuse(earlier, terms, refused)

@@ -58,6 +58,7 @@ class Report:
     receipt_problem: str | None = None  # why the receipt cannot be read
     reply: bytes | None = None  # the body of the answer, if it is paid for
     sent: bool = True  # whether the payment may have reached the service this time
+    unfunded: bool = False  # the service's verification says that the wallet has too little
 
     @property
     def is_settled(self) -> bool:
@@ -105,10 +106,11 @@ def classify(response: RawResponse, failure: Failure) -> Report:
     if 200 <= status < 300:
         return Report(DELIVERED, "delivered", failure, receipt, problem, response.content)
     settled = receipt is not None and receipt.success
-    reason = (receipt.error_reason or "") if receipt is not None and not settled else ""
+    reason, unfunded = (receipt.error_reason or "") if receipt is not None and not settled else "", False
     if status == 402:
         if receipt is None:
             reason = (offer_error(response) or "").strip()
+            unfunded = reason.lower() == "insufficient_funds" or reason.lower().endswith("_insufficient_balance")
         meaning = OPEN if settled else _refusal(reason, of_settlement=receipt is not None)
         reason = reason or ("payment required" if receipt is None else "settlement failed")
     elif settled and status < 500:
@@ -117,7 +119,8 @@ def classify(response: RawResponse, failure: Failure) -> Report:
         meaning = REFUSED
     else:
         meaning = OPEN  # servers settle responses below 400
-    return Report(meaning, printable(reason or f"status {status}", 200), failure, receipt, problem)
+    reason = printable(reason or f"status {status}", 200)
+    return Report(meaning, reason, failure, receipt, problem, unfunded=unfunded)
 
 
 def _refusal(reason: str, *, of_settlement: bool) -> Meaning:

@@ -1,4 +1,6 @@
-"""Whether USDC on Base took payments, as nodes tell it: questions, strict reading of answers, verdicts. No I/O.
+"""Whether USDC on Base took payments, and how much a wallet has, as nodes tell it. No I/O.
+
+Questions, strict reading of answers, verdicts.
 
 USDC takes a nonce of a payer once, forever: by a transfer, or by a cancellation of the payer's, which cannot be told
 apart here. An unused nonce is proof only at a finalized block whose time is past the last moment at which a signature
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 CHAIN_ID = 8453
 STATE_CALL = "0xe94a0102"
 """The selector of `authorizationState(address,bytes32)`."""
+BALANCE_CALL = "0x70a08231"
+"""The selector of `balanceOf(address)`."""
 AT_ONCE = 8
 """Nonces that are asked about in one request."""
 MOST_FAILURES = 2
@@ -55,10 +59,8 @@ def examine(payments: Sequence[Payment]) -> Questions:
     A node that has failed twice is asked no more.
     """
     try:
-        chain, finalized = yield from _ask(("eth_chainId", []), ("eth_getBlockByNumber", ["finalized", False]))
-        if (found := _quantity(_result(chain), "the chain id")) != CHAIN_ID:
-            raise NodeFailedError(f"it is a node of chain {found}, not of Base ({CHAIN_ID})")
-        block = _block(_result(finalized))
+        finalized = yield from _ask_base("eth_getBlockByNumber", ["finalized", False])
+        block = _block(finalized)
     except NodeFailedError as problem:
         return [undecided(str(problem))] * len(payments)
     verdicts = [undecided("its payer or nonce cannot be read", block.number)] * len(payments)
@@ -83,6 +85,25 @@ def examine(payments: Sequence[Payment]) -> Questions:
                 if problem not in failures:
                     failures.append(problem)
     return verdicts
+
+
+def examine_balance(address: str) -> Generator[bytes, bytes, int]:
+    """Ask one node how much USDC an address has, in micro-dollars.
+
+    Raises:
+        NodeFailedError: it does not tell.
+    """
+    call = {"to": USDC, "data": BALANCE_CALL + address[2:].lower().rjust(64, "0")}
+    balance = yield from _ask_base("eth_call", [call, "latest"])
+    return int(_checked(balance, _WORD, "the balance"), 16)
+
+
+def _ask_base(method: str, params: list[Any]) -> Generator[bytes, bytes, object]:
+    """Ask a node one thing, and whether it is one of Base."""
+    chain, answer = yield from _ask(("eth_chainId", []), (method, params))
+    if (found := _quantity(_result(chain), "the chain id")) != CHAIN_ID:
+        raise NodeFailedError(f"it is a node of chain {found}, not of Base ({CHAIN_ID})")
+    return _result(answer)
 
 
 def undecided(reason: str, block: int | None = None) -> ChainVerdict:

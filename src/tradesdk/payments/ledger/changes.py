@@ -27,8 +27,18 @@ from ..messages import already_known, not_expired, purchase_changed, purchase_se
 from ..state_machine import Report, Tries
 from . import errors
 from .claims import holds
-from .rules import Sum, Sums, budget_refusal, is_signable, limits_of, recipient_refusal, to_count, total_refusal
-from .settings import addresses, addresses_text, recipients_of, secret_of
+from .rules import (
+    Sum,
+    Sums,
+    budget_refusal,
+    empty_refusal,
+    is_signable,
+    limits_of,
+    recipient_refusal,
+    to_count,
+    total_refusal,
+)
+from .settings import EmptyWallet, addresses, addresses_text, empty_of, recipients_of, secret_of
 
 SENT, ANSWERED, TAKEN = PaymentStage
 UNWRITTEN = -1
@@ -44,6 +54,7 @@ class LedgerRow:
         until: when the claim ends, in Unix seconds by the local clock.
         revision: a number that each writing changes; `UNWRITTEN` if the ledger does not have it like this.
         run: what the other payments of the change's `run` count.
+        settings: settings that are written with it, by name; None: this payment no longer asks for an empty wallet.
         mine: whether the call that made the last change goes on with it; False if another call was faster.
         unwritten: why the last change is not written yet, if it is not.
     """
@@ -53,6 +64,7 @@ class LedgerRow:
     until: float = field(default=0.0, compare=False)
     revision: int = UNWRITTEN
     run: Sum | None = field(default=None, compare=False)
+    settings: Mapping[str, str | None] = field(default_factory=dict, compare=False)
     mine: bool = field(default=False, compare=False)
     unwritten: LedgerError | None = field(default=None, compare=False)
 
@@ -136,6 +148,7 @@ class Submit:
         since: when an unnamed payment must have been created to be continued.
         max_price: micro-dollars that it may cost.
         max_total: micro-dollars that all payments of the payment's `run` may count.
+        funded: a node says that the wallet has enough.
         now: the local time in Unix seconds.
     """
 
@@ -150,6 +163,7 @@ class Submit:
     since: float = 0.0
     max_price: int | None = None
     max_total: int | None = None
+    funded: bool = False
     now: float
 
     def is_next(self, row: LedgerRow | None) -> bool:
@@ -169,7 +183,7 @@ class Submit:
         settings: Mapping[str, str],
         other: Payment | None = None,
     ) -> PaymentRefusedError | None:
-        """Why it may not be written: name, recipient, secret, budget.
+        """Why it may not be written: name, recipient, secret, empty wallet, budget.
 
         `run`: what the other payments of its run count. `other`: what another wallet may have paid for by its name.
         """
@@ -183,20 +197,29 @@ class Submit:
             return refused
         if self.secret_id is not None and secret not in (None, self.secret_id):
             return purchase_secret_changed(payment.payer, secret or "", self.secret_id)
+        empty = EmptyWallet.of(settings, payment.payer, origin)
+        if empty is not None and not self.funded and empty.blocks(payment.id, self.now):
+            return empty_refusal(payment.payer, origin, payment.amount, empty)
         limits = limits_of(self.budget, settings, self.max_price)
         counts, has_total = to_count(before, payment.amount), self.max_total is not None
         return total_refusal(counts, self.max_total, run) or budget_refusal(
             payment.amount, counts, sums.without(before), limits, has_total=has_total
         )
 
-    def remembers(self, settings: Mapping[str, str]) -> dict[str, str]:
-        """The settings that it sets: the first recipient of an origin, the first secret of a payer."""
-        payment, found = self.payment, dict[str, str]()
+    def remembers(self, settings: Mapping[str, str]) -> dict[str, str | None]:
+        """The settings that it sets: the first recipient of an origin, the first secret of a payer, who asks for an
+        empty wallet."""
+        payment, found = self.payment, dict[str, str | None]()
         if not self.pay_to:
             found[recipients_of(payment.origin)] = addresses_text([payment.pay_to])
         if self.secret_id is not None:
             found[secret_of(payment.payer)] = self.secret_id
-        return {name: value for name, value in found.items() if name not in settings}
+        found = {name: value for name, value in found.items() if name not in settings}
+        empty = EmptyWallet.of(settings, payment.payer, payment.origin)
+        if empty is not None:
+            asks = EmptyWallet(payment.id, empty.since, self.now)
+            found[empty_of(payment.payer, payment.origin)] = str(asks)
+        return found
 
     def written(self, row: LedgerRow | None) -> LedgerRow:
         """The row with it, claimed."""
@@ -296,12 +319,14 @@ class Record(End):
     """Write down what a call was told about the signature with this number.
 
     `before`: the payment before the call wrote that signature down, to be put back if it was not handed over.
-    `ends`: what the end of the call changes besides, in the same transaction.
+    `empty`: what the call knew of an empty wallet. `ends`: what the end of the call changes besides, in the same
+    transaction.
     """
 
     report: Report
     signatures: int
     before: Payment | None = None
+    empty: EmptyWallet | None = None
     ends: Collect | ReleaseClaim | Reopen | None = None
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
@@ -332,7 +357,18 @@ class Record(End):
         if report.reply is not None and payment.stage is not ANSWERED:
             changes |= {"reply": report.reply, "waits": stage is ANSWERED}
         changes |= self._proof(payment, stage)
-        return replace(row, payment=_moved(payment, stage, now=self.now, **changes))
+        settings = self._wallet(payment)
+        if report.sent and self.empty is not None and self.empty.payment == payment.id:
+            changes["created"] = self.now  # nothing was answered before, so an equal call continues it from now on
+        return replace(row, payment=_moved(payment, stage, now=self.now, **changes), settings=settings)
+
+    def _wallet(self, payment: Payment) -> dict[str, str | None]:
+        """Whether the wallet is empty now, by the service's word."""
+        report, empty, name = self.report, self.empty, empty_of(payment.payer, payment.origin)
+        if report.unfunded and not report.is_settled:
+            since = self.now if empty is None else empty.since
+            return {name: str(EmptyWallet(payment.id, since, self.now))}
+        return {name: None} if report.sent and empty is not None else {}
 
     def _proof(self, payment: Payment, stage: PaymentStage) -> dict[str, Any]:
         """What the receipt proves. A success is never undone. What counts stays as it was, and as long: that a smaller

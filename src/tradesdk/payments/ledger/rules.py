@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from ..._values.details import BudgetDetails, RecipientDetails
+from ..._values.details import BudgetDetails, RecipientDetails, WalletDetails
 from ..._values.money import shown_usd, usd
 from ..._values.payment import Payment, PaymentProof, PaymentStage
 from ..._values.text import printable
 from ...errors import PaymentRefusedError
 from ..budget import Budget, Spending, WindowSpending
-from .settings import BUDGET
+from .settings import ASKED_FOR, BUDGET, EmptyWallet
 
 END = 60_000_000_000
 """Unix seconds in the year 3871; as many before 1970, it is the year 68. Dates have years from 1 to 9999."""
@@ -267,6 +267,32 @@ def recipient_refusal(
         code="recipient_changed",
         hint=f"if the new address is correct: {remedy}",
         details=RecipientDetails(address=shown, trusted=tuple(accepted)),
+    )
+
+
+def balance_refusal(payer: str, service: str, amount: int, balance: int) -> PaymentRefusedError:
+    """The refusal of an amount that a wallet does not have, by a node."""
+    return PaymentRefusedError(
+        f"this call costs {shown_usd(amount)}, and the wallet {payer} has {shown_usd(balance)}",
+        code="insufficient_funds",
+        hint=f"add USDC on Base to {payer}, then make the call again",
+        details=WalletDetails(address=payer, service=service, cost=usd(amount), balance=usd(balance)),
+    )
+
+
+def empty_refusal(payer: str, service: str, amount: int, empty: EmptyWallet) -> PaymentRefusedError:
+    """The refusal of an amount that a wallet does not have, by the word of the service."""
+    asks, since = empty.payment, datetime.fromtimestamp(empty.since, UTC)
+    open_at = datetime.fromtimestamp(math.ceil(empty.tried + ASKED_FOR), UTC)
+    return PaymentRefusedError(
+        f"this call costs {shown_usd(amount)}, and the service says since {since:%Y-%m-%d %H:%M:%S} UTC that the "
+        f"wallet {payer} has too little USDC; until it has enough, only the call of payment {asks} is tried",
+        code="insufficient_funds",
+        hint=f"add USDC on Base to {payer}, then make the call of client.payments.get({asks!r}) again (trade pay show "
+        f"{asks}), or any call after {open_at:%H:%M:%S} UTC",
+        details=WalletDetails(
+            address=payer, service=service, cost=usd(amount), since=since, tried_by=asks, open_at=open_at
+        ),
     )
 
 

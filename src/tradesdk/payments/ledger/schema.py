@@ -23,6 +23,8 @@ _COLLECTED = "reply IS NOT NULL AND stage NOT IN ('sent', 'taken') AND (waits = 
 _OPEN = "stage <> 'answered'"
 _PARTLY_HELD = "proof = 'receipt' AND amount < counted"
 _STANDING = f"(purchase IS NOT NULL OR waits = 1 OR {_OPEN})"
+# It asks whether a wallet was funded: `settings.EmptyWallet`.
+_ASKS = "stage = 'sent' AND EXISTS (SELECT 1 FROM settings WHERE value LIKE id || ' %')"
 
 VERSION = 3
 TABLES = (
@@ -104,6 +106,7 @@ FIND = (
     "purchase IS NOT NULL "
     f"OR ({_OPEN} AND NOT (proof = 'person' AND paid = 1) AND (created >= ? OR "
     "(stage = 'sent' AND submissions > 0 AND paid IS NULL AND valid_before > ? AND counts_until <= ?))) "
+    f"OR ({_ASKS}) "
     "OR (waits = 1 AND reply IS NOT NULL AND updated > ? AND updated <= ?)) "
     "ORDER BY seq DESC LIMIT 1"
 )
@@ -178,6 +181,8 @@ COUNTED = f"SELECT {', '.join(COUNTS)} FROM payments WHERE {_COUNTS}"  # noqa: S
 SETTINGS = "SELECT name, value FROM settings"
 SET_SETTING = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 REMOVE_SETTING = "DELETE FROM settings WHERE name = ?"
+# A wallet is no longer empty. Parameters: its name, and the id of the payment that asked, then a space and %.
+NOT_EMPTY = "DELETE FROM settings WHERE name = ? AND value LIKE ?"
 
 
 def to_row(payment: Payment) -> list[object]:

@@ -149,6 +149,7 @@ class Ledger:
 
         None that was never signed, unless a call may be about to. With a name any other, forever. Without a name:
 
+        - one that asks whether an empty wallet was funded;
         - any that has no answer, unless a person says that it was paid, and `created` at `since` or later, or valid
           after `over`, by the service's time: its bytes can be resent. But none that ends later than any can, as a
           clock was ahead;
@@ -268,13 +269,14 @@ class Ledger:
     def submit(self, change: Submit) -> LedgerRow | None:
         """Write down a signature and claim its payment. None, and nothing is written, if another call was faster.
 
-        In one transaction: the purchase must still be as the call saw it (`Submit.is_next`), and recipient, secret and
-        budgets must allow it (`Submit.refusal`). Replies that were collected are deleted after `rules.KEPT` seconds,
-        some at a time.
+        In one transaction: the purchase must still be as the call saw it (`Submit.is_next`), and recipient, secret,
+        wallet and budgets must allow it (`Submit.refusal`). Replies that were collected are deleted after `rules.KEPT`
+        seconds, some at a time.
 
         Raises:
-            PaymentRefusedError: `purchase_changed`, `recipient_changed`, `purchase_secret_changed`, `no_budget`,
-                `over_budget` or `over_total`. The signature is not written down, and must not be sent.
+            PaymentRefusedError: `purchase_changed`, `recipient_changed`, `purchase_secret_changed`,
+                `insufficient_funds`, `no_budget`, `over_budget` or `over_total`. The signature is not written down, and
+                must not be sent.
             LedgerError: the ledger cannot be written.
         """
         payment, now = change.payment, change.now
@@ -298,9 +300,7 @@ class Ledger:
             other = _payment(others[0]) if others else None
             if refusal := change.refusal(row, _sums(sums, now), _run_sum(run), named, other):
                 return refusal
-            for name, value in change.remembers(named).items():
-                db.write(sql.SET_SETTING, (name, value))
-            return self._save(db, row, change.written(row))
+            return self._save(db, row, replace(change.written(row), settings=change.remembers(named)))
 
         late = self._late(payment.id, payment.signatures + 1, change.late())
         result = self._engine.run(step, write=True, owner=change.owner, late=late)
@@ -397,6 +397,11 @@ class Ledger:
             after = replace(after, revision=randbits(62) if values else before.revision)
             if values:
                 db.write(sql.save(tuple(values)), [*values.values(), after.revision, payment.id])
+        for name, value in after.settings.items():
+            if value is None:
+                db.write(sql.NOT_EMPTY, (name, f"{payment.id} %"))
+            else:
+                db.write(sql.SET_SETTING, (name, value))
         if payment.run is not None and (before is None or payment.run != before.payment.run):
             db.write(sql.ADD_RUN, (payment.run, payment.id))
         deltas: dict[tuple[str, int], Sum] = {}
@@ -409,7 +414,7 @@ class Ledger:
         for place, delta in deltas.items():
             if delta != (0, 0):
                 db.write(sql.COUNT, (*place, *delta))
-        return after
+        return replace(after, settings={})
 
     def _row(self, row: Row) -> LedgerRow:
         owner, until, revision = row[len(sql.COLUMNS) :]
