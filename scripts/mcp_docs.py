@@ -3,8 +3,8 @@
     python scripts/mcp_docs.py            write it
     python scripts/mcp_docs.py --check    end with 1 when a file is not what it should be now
 
-docs/mcp.md between its marks, docs/mcp-tools.json, docs/mcp-errors.json, docs/llms.txt, docs/llms-full.txt, server.json
-and skills/*/SKILL.md.
+docs/mcp.md between its marks, docs/mcp-tools.json, docs/mcp-errors.json, docs/llms.txt, docs/llms-full.txt and
+skills/*/SKILL.md.
 """
 
 import argparse
@@ -156,7 +156,6 @@ def files() -> Iterator[tuple[Path, str]]:
     yield DOCS / "mcp-errors.json", as_json(errors())
     yield DOCS / "llms.txt", index()
     yield DOCS / "llms-full.txt", everything(page)
-    yield ROOT / "server.json", as_json(server())
     for skill in SKILLS:
         yield ROOT / "skills" / skill.name / "SKILL.md", skill_page(skill)
 
@@ -229,40 +228,6 @@ def errors() -> list[dict[str, str]]:
 
 def plain(text: str) -> str:
     return re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", text).replace("`", "")
-
-
-def server() -> dict[str, Any]:
-    """For registries of MCP servers.
-
-    A client runs `uvx`, the runtime's arguments, the package and its arguments, in this order.
-    """
-    variables = {
-        "TRADE_BASE_URL": ("the service's address", False),
-        "TRADE_API_KEY": ("the API key; trade login can keep it instead", True),
-        "TRADE_WALLET_KEY": ("the private key that pays for market data; only with --spend", True),
-    }
-    return {
-        "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
-        "name": "tradesdk/trade",
-        "title": "trade",
-        "description": "Trading agents, signals and paid market data, under a person's limits.",
-        "version": __version__,
-        "packages": [
-            {
-                "registryType": "pypi",
-                "identifier": "tradesdk",
-                "version": __version__,
-                "runtimeHint": "uvx",
-                "runtimeArguments": [{"type": "named", "name": "--with", "value": f"tradesdk[mcp]=={__version__}"}],
-                "packageArguments": [{"type": "positional", "value": "mcp"}],
-                "transport": {"type": "stdio"},
-                "environmentVariables": [
-                    {"name": name, "description": told, "isSecret": secret, "isRequired": False}
-                    for name, (told, secret) in variables.items()
-                ],
-            }
-        ],
-    }
 
 
 # For models

@@ -17,9 +17,11 @@ NOT_RUN = {
     'python3 -m venv --upgrade-deps .venv && .venv/bin/pip install -q ".[mock]" && .venv/bin/trade demo',
     'python3 -m venv --upgrade-deps .venv && .venv/bin/pip install -q --no-compile -e ".[test]" && '
     ".venv/bin/pytest -q -n 2 --dist=worksteal",
-    'pip install "tradesdk[mcp]"',
-    'pip install "tradesdk[fleet]"',
-    'pip install "tradesdk[otel]" opentelemetry-distro opentelemetry-exporter-otlp',
+    'pip install "../tradesdk[mock]"',  # what a wheel gives: tests/test_package.py
+    'pip install "dist/tradesdk-0.1.0-py3-none-any.whl[mock]"',
+    'pip install ".[mcp]"',
+    'pip install ".[fleet]"',
+    'pip install ".[otel]" opentelemetry-distro opentelemetry-exporter-otlp',
     "opentelemetry-instrument --service_name my-bot python bot.py",
     "docker run -d --name fleet -p 5432:5432 -e POSTGRES_PASSWORD=change-me postgres:18",
     "export TRADE_FLEET=postgresql://postgres:change-me@localhost:5432/postgres",

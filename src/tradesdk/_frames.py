@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     import pyarrow
 
 _TYPES = {str: "string", int: "int64", float: "float64", bool: "bool", datetime: "time", AwareDatetime: "time"}
+_INSTALL = {
+    "pyarrow": 'pip install "pyarrow>=18.0"',
+    "pandas": 'pip install "pandas>=2.2.3"',
+    "polars": 'pip install "polars>=1.9"',
+}
 _ANY = TypeAdapter[Any](Any)
 
 
@@ -41,7 +46,7 @@ def load(package: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != package.partition(".")[0]:
             raise
-        message = f'{package} is not installed: pip install "tradesdk[frames]"'
+        message = f"{package} is not installed: {_INSTALL[package]}"
         raise ConfigError(message, code="missing_package") from None
 
 

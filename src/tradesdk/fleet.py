@@ -1,6 +1,6 @@
 """Many machines with one wallet, one API key and one stream of signals, on PostgreSQL.
 
-Needs `pip install 'tradesdk[fleet]'`.
+Needs the extra `fleet`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ try:
 except ModuleNotFoundError:
     from .errors import ConfigError
 
-    missing = "tradesdk.otel needs the package opentelemetry-api, which is not installed: pip install 'tradesdk[otel]'"
+    missing = 'tradesdk.otel needs a package that is not installed: pip install "opentelemetry-api>=1.30,<2"'
     raise ConfigError(missing, code="missing_package") from None
 
 from ._async.connection_pool import AsyncConnectionPool

@@ -315,10 +315,12 @@ def mcp() -> list[Finding]:
     """Whether `trade mcp` can serve AI clients."""
     from importlib.metadata import PackageNotFoundError, version
 
+    from tradesdk_cli.mcp import INSTALL
+
     try:
         found = version("mcp")
     except PackageNotFoundError:
-        hint = "only needed for AI clients: pip install 'tradesdk[mcp]'"
+        hint = f"only needed for AI clients: {INSTALL}"
         return [Finding("mcp", "skipped", "the package mcp is not installed", hint, {"mcp": None})]
     return [Finding("mcp", "ok", f"trade mcp can serve AI clients (mcp {found})", None, {"mcp": found})]
 

@@ -80,9 +80,8 @@ def mock_server_class() -> type[MockServer]:
     try:
         from tradesdk_mock import MockServer
     except ModuleNotFoundError as missing:
-        raise ConfigProblem(
-            f"the mock needs {missing.name}, which is not installed", "pip install 'tradesdk[mock]'"
-        ) from None
+        what, _, how = str(missing).partition(": ")  # the mock says how to install it
+        raise ConfigProblem(what, how or None) from None
     return MockServer
 
 

@@ -14,6 +14,7 @@ from .._answers import ACCOUNT
 from .._clock import VirtualClock
 from .._hostile import answer, hostile
 from .._ports import free_port
+from .._requirements import install
 from .._rows import each_of
 from ._client import connected
 
@@ -78,6 +79,8 @@ async def test_an_unusable_proxy_is_refused_by_the_name_of_its_variable(
         shown = "".join(traceback.format_exception(caught.value)) + caught.value.hint
         assert "hunter2" not in shown
         assert "elsewhere" not in shown
+        if place.startswith("socks5"):
+            assert install("httpx").replace("httpx", "httpx[socks]") in shown
 
 
 ODD = {

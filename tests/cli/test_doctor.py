@@ -15,6 +15,7 @@ from tradesdk import Ledger, create_keystore
 from tradesdk_mock import MockServer
 
 from .._ports import free_port
+from .._requirements import install
 from .._rows import each_of
 from .._stock import stocked, stocked_worlds
 from .._texts import HOSTILE
@@ -209,7 +210,7 @@ def test_without_the_package_for_ai_clients(bare: Terminal, monkeypatch: pytest.
     assert found(bare("--mock", "doctor"), "mcp")["status"] == "ok"
     monkeypatch.setattr(importlib.metadata, "version", missing)
     mcp = found(bare("--mock", "doctor"), "mcp")
-    assert (mcp["status"], mcp["next"]) == ("skipped", "only needed for AI clients: pip install 'tradesdk[mcp]'")
+    assert (mcp["status"], mcp["next"]) == ("skipped", f"only needed for AI clients: {install('mcp')}")
 
 
 def test_a_proxy_that_is_not_there(bare: Terminal) -> None:

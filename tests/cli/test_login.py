@@ -13,6 +13,7 @@ import pytest
 
 from tradesdk_cli.commands import login
 
+from .._requirements import install
 from .._rows import each_of
 from . import _keyring
 from ._keyring import Ring
@@ -269,7 +270,7 @@ def test_in_the_keyring(shell: Terminal, service: Scripted, monkeypatch: pytest.
 @each_of(
     ("backend", "said"),
     [
-        (None, "pip install 'tradesdk[keyring]'"),
+        (None, install("keyring")),
         *(
             (type("Keyring", (), {"__module__": f"keyring.backends.{name}"})(), "no keyring")
             for name in ("fail", "null")

@@ -18,6 +18,7 @@ from tradesdk_cli.mcp.catalog import Scope, tools
 from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_mock import MockServer
 
+from .._requirements import install
 from .._rows import each_of
 from ._mcp import Person, calling, environment, every_tool, fault, toolbox
 from ._terminal import TRADE, Terminal
@@ -42,6 +43,16 @@ def connected(box: Toolbox, **options: Any) -> Client:
     from tradesdk_cli.mcp.server import server_of
 
     return Client(server_of(box), **options)
+
+
+def test_without_the_package_of_the_protocol(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its server cannot start, and settings for a client say so."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    run = trade("--mock", "mcp")
+    assert (run.code, run.problem["hint"]) == (3, install("mcp"))
+    run = trade("--mock", "mcp", "config", "codex")
+    assert run.code == 0
+    assert json.loads(run.err.splitlines()[-1])["note"].endswith(f"the client cannot start it: {install('mcp')}")
 
 
 # Every tool

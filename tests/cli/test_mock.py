@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from .._requirements import install
 from ._terminal import Terminal
 
 
@@ -63,7 +64,7 @@ def test_what_needs_the_mocks_own_dependencies(trade: Terminal, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delattr("tradesdk_mock.MockServer", raising=False)
     run = trade("mock", "serve", "--port", "0")
-    assert (run.code, run.problem["hint"]) == (3, "pip install 'tradesdk[mock]'")
-    assert "uvicorn" in run.problem["message"]
+    problem = (run.problem["message"], run.problem["hint"])
+    assert (run.code, problem) == (3, ("the mock server needs uvicorn", install("uvicorn")))
     assert trade("--mock", "account", "show").code == 0
     assert trade("--mock", "mock", "gaps").code == 0

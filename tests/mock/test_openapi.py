@@ -21,6 +21,7 @@ from tradesdk_mock.core.gap_options import PLANS
 from tradesdk_mock.trading import agent_states
 
 from .._openapi import described, document, problems, resolved
+from .._requirements import install
 from .._rows import each_of
 from ._http import client, in_process
 
@@ -168,5 +169,5 @@ print(before, status, "yaml" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
     without, then = done.stdout.splitlines()
-    assert 'pip install \\"tradesdk[mock]\\"' in without
+    assert json.dumps(install("pyyaml"))[1:-1] in without
     assert (then, done.stderr) == ("set() 200 True", "")

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from .._requirements import install
+
 pytestmark = pytest.mark.long
 
 OPTIONS = "seed, start, frozen, signals, gaps, populate"
@@ -27,6 +29,8 @@ from datetime import UTC, datetime
 
 import httpx
 import pytest
+
+from .._requirements import install
 
 from tradesdk_mock import MockServerError
 
@@ -112,6 +116,8 @@ import ssl
 import httpx
 import pytest
 
+from .._requirements import install
+
 TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # unused, and made sooner than a whole one
 
 
@@ -191,6 +197,8 @@ def test_marks_that_can_not_be(pytester: pytest.Pytester) -> None:
 FAILURES = """
 import httpx
 import pytest
+
+from .._requirements import install
 
 
 def ask(mock, path):
@@ -341,7 +349,7 @@ def test_without_uvicorn(pytester: pytest.Pytester) -> None:
     """
     done = run(pytester, source)
     done.assert_outcomes(passed=1, errors=1)
-    assert 'trade_mock_server: the mock server needs uvicorn: pip install "tradesdk[mock]"' in done.outlines
+    assert f"trade_mock_server: the mock server needs uvicorn: {install('uvicorn')}" in done.outlines
     assert "Traceback" not in done.stdout.str()
     assert "server.py" not in done.stdout.str()
 

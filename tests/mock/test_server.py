@@ -17,6 +17,7 @@ import tradesdk_mock
 from tradesdk_mock import MockClock, MockServer, MockServerError
 from tradesdk_mock.__main__ import main
 
+from .._requirements import install
 from ._http import FULL, START, client, connection, ok
 
 
@@ -197,7 +198,7 @@ def test_a_missing_extra_is_named(absent: str) -> None:
         "from tradesdk_mock import MockServer\n"
     )
     done = python(code)
-    expected = f'the mock server needs {absent}: pip install "tradesdk[mock]"'
+    expected = f"the mock server needs {absent}: {install(absent)}"
     assert done.stdout.strip() == expected, done.stderr
     assert done.stderr.splitlines()[-1] == f"ModuleNotFoundError: {expected}"
     assert done.stderr.count("Traceback") == 1

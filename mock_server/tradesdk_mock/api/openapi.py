@@ -25,7 +25,7 @@ def document() -> Document:
     try:
         import yaml
     except ModuleNotFoundError:
-        message = 'The description of the service needs pyyaml: pip install "tradesdk[mock]".'
+        message = 'The description of the service needs pyyaml: pip install "pyyaml>=6.0.2,<7".'
         raise ApiError(500, "internal_error", message) from None
 
     # The C loader is ten times as fast but isn't always installed.

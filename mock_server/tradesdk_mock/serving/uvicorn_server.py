@@ -29,9 +29,10 @@ try:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 except ModuleNotFoundError as error:
     absent = (error.name or "").partition(".")[0]
-    if absent not in ("uvicorn", "h11"):
+    needed = {"uvicorn": 'pip install "uvicorn>=0.34,<1"', "h11": 'pip install "h11>=0.16,<1"'}
+    if absent not in needed:
         raise
-    raise ModuleNotFoundError(f'the mock server needs {absent}: pip install "tradesdk[mock]"', name=absent) from None
+    raise ModuleNotFoundError(f"the mock server needs {absent}: {needed[absent]}", name=absent) from None
 
 if TYPE_CHECKING:
     from ..api.pipeline import Pipeline

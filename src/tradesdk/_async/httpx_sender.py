@@ -44,7 +44,7 @@ def proxied_client(proxy: Proxy) -> AsyncHttpClient:
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
         return httpx.AsyncClient(proxy=through, trust_env=False, verify=tls, cookies=no_cookies)
     except ImportError:
-        raise unusable(proxy.name, "SOCKS needs another package: pip install 'httpx[socks]'") from None
+        raise unusable(proxy.name, 'SOCKS needs another package: pip install "httpx[socks]>=0.28.1,<0.29"') from None
     except (httpx.InvalidURL, ValueError):
         raise unusable(proxy.name, "its host name is invalid") from None
 

@@ -88,7 +88,7 @@ def server(url: str | None = None, schema: str = SCHEMA) -> Server:
         from psycopg import Error
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
     except ImportError:
-        missing = "a fleet needs the package psycopg, which is not installed: pip install 'tradesdk[fleet]'"
+        missing = 'a fleet needs a package that is not installed: pip install "psycopg[binary]>=3.3.6,<3.4"'
         raise ConfigError(missing, code="missing_package") from None
     name = "the URL of the fleet" if url is not None else "TRADE_FLEET"
     given = os.environ.get("TRADE_FLEET", "").strip() if url is None else url

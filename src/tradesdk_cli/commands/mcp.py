@@ -11,6 +11,7 @@ import typer
 
 from tradesdk_cli.cli.group import TradeGroup, Verbs, examples, gathered, refuse_result_options
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.mcp import INSTALL
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def mcp(
         return
     refuse_result_options(ctx)
     if not _has_mcp():
-        raise ConfigProblem("this needs the package mcp, which is not installed", "pip install 'tradesdk[mcp]'")
+        raise ConfigProblem("this needs the package mcp, which is not installed", INSTALL)
     with session(ctx) as run:
         if sys.stdin.isatty():
             run.out.note(
@@ -145,9 +146,7 @@ def config(
         for name in secret:
             run.out.note(f"{name} has a password, so it is left out: give it to the client's environment yourself")
         if not _has_mcp():
-            run.out.note(
-                "the package mcp is not installed here, so the client cannot start it: pip install 'tradesdk[mcp]'"
-            )
+            run.out.note(f"the package mcp is not installed here, so the client cannot start it: {INSTALL}")
 
 
 @app.verb("tools", "trade mcp tools", "trade mcp tools --write --spend 0.50 -o json", scope=scope_of)

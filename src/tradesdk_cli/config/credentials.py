@@ -130,7 +130,7 @@ def _keyring() -> Iterator[Any]:
     except ImportError:
         raise ConfigProblem(
             "the keyring is not installed",
-            "pip install 'tradesdk[keyring]', or keep the key in a file: trade login --file",
+            'pip install "keyring>=25,<27", or keep the key in a file: trade login --file',
         ) from None
     in_a_file = "trade login --file keeps the key in a file that only you can read"
     backend: Any = keyring.get_keyring()
