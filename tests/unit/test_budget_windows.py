@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk import Budget, BudgetDetails, Ledger, Receipt
-from tradesdk._values.payment import ReasonCode
+from tradesdk import Budget, BudgetDetails, Ledger, ReasonCode, Receipt
 from tradesdk.payments.ledger.rules import Sums, budget_refusal, place
 
 from ._ledger import draft, submitted, told

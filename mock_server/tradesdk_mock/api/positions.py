@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.messages import NEW_FIELD, Answer
+from ..core.messages import Answer
 from ..market.price_model import level
 from ..market.tokens import find
 from ..trading.exits import trailing_peak
@@ -13,18 +13,20 @@ from ..trading.positions import GUARDED
 from .context import Context, Endpoint, Routes
 from .pagination import agent_filter, page
 
-_SHOWN = (
-    "id", "agent_id", "token_address", "token_symbol", "chain_id", "entry_price_usd", "stop_loss_price",
-    "take_profit_price", "opened_at",
+_COMPUTED = ("current_price_usd", "unrealized_pnl_usd", "trailing_stop_price")
+_FIELDS = (
+    "id", "agent_id", "token_address", "token_symbol", "chain_id", "entry_price_usd", "current_price_usd",
+    "unrealized_pnl_usd", "stop_loss_price", "take_profit_price", "trailing_stop_price", "opened_at",
 )  # fmt: skip
 # What current prices and profits are computed from.
 _KEPT = ("amount", "trailing_pct", "peak", "peak_at")
+_COLUMNS = tuple(name for name in (*_FIELDS, *_KEPT) if name not in _COMPUTED)
 
 
 def listing(call: Context) -> Answer:
     query = call.query()
     filters = {"tenant": call.tenant, "agent_id": agent_filter(call, query)}
-    answer = page(call, query, table="positions", columns=(*_SHOWN, *_KEPT), time="opened_at", filters=filters)
+    answer = page(call, query, table="positions", columns=_COLUMNS, time="opened_at", filters=filters)
     _add_current(call, answer.data["data"])
     return answer
 
@@ -53,14 +55,10 @@ def _add_current(call: Context, rows: list[dict[str, Any]]) -> None:
             if twin not in peaks:
                 peaks[twin] = trailing_peak(prices, token, peak, peak_at, now)
             peak = peaks[twin]
-        # Fields that a gap option has added come last.
-        added = {name: row.pop(name) for name in NEW_FIELD if name in row}
-        row |= {
-            "current_price_usd": price,
-            "unrealized_pnl_usd": outcome(entry, price, amount)[0],
-            "trailing_stop_price": level(peak, -trailing / 100),
-            **added,
-        }
+        values = (price, outcome(entry, price, amount)[0], level(peak, -trailing / 100))
+        found = {**row, **dict(zip(_COMPUTED, values, strict=True))}
+        row.clear()
+        row |= {name: found.pop(name) for name in _FIELDS} | found  # what a gap option has added comes last
 
 
 ROUTES: Routes = {
