@@ -59,9 +59,13 @@ def hold(ledger: Ledger, amount: int = PRICE, *, ago: float = 2_000) -> Payment:
     return submitted(ledger, draft(amount=amount, valid_before=int(made + ENDED)), Budget.unlimited(), now=made)
 
 
+_BALANCE_OF = "0x70a08231"
+
+
 def asked(mock: MockService) -> int:
-    """How many requests the nodes got."""
-    return len([entry for entry in mock.journal() if entry.path.startswith("/rpc")])
+    """How many requests about payments the nodes got; others are about the balance, which the first signature needs."""
+    about = [str(entry.body) for entry in mock.journal() if entry.path.startswith("/rpc")]
+    return len([body for body in about if _BALANCE_OF not in body])
 
 
 def client_of(mock: MockService, ledger: Ledger, budget: Budget, **options: Any) -> AsyncMarketClient:
@@ -186,17 +190,17 @@ async def test_a_node_that_decides_nothing_and_is_not_asked_again_soon(mock: Moc
     began = mock.clock.monotonic()
     details = await refused(client)
     took = mock.clock.monotonic() - began
-    assert (details.held, took <= LONGEST) == (ONE, True)
+    assert (details.held, took <= 2 * LONGEST) == (ONE, True)
     assert how(await client.payments.get(held.id)) == "sent"
     first = asked(mock)
     assert first > 0
     mock.clear_faults()
     other = client_of(mock, ledger, Budget(total="0.03"))  # of the same process
     await refused(client)
-    mock.clock.advance(298 - took)
+    mock.clock.advance(300 - LONGEST - 1)
     await refused(other)
     assert asked(mock) == first
-    mock.clock.advance(3)
+    mock.clock.advance(LONGEST + 2)
     assert (await other.token_prices(["BRETT"])).charged is True
     assert asked(mock) == first + 2
 
