@@ -21,6 +21,7 @@ from tradesdk import (
 )
 from tradesdk.models.market import TokenResults
 
+from .._paidservice import CountingSigner
 from .._rows import each_of
 from .._seller import PRICE, TWO, Seller, asks_2, settled
 from ..unit._offers import offer_2, prices, requirement_2
@@ -86,6 +87,27 @@ async def test_other_tokens_than_were_bought_are_delivered_with_a_warning(
         assert warned is None or result.warnings[0].startswith(warned)
     data: TokenResults[TokenPrice] = plain.data
     assert [one.symbol for one in data.results] == has
+
+
+@each_of(("taken", "refused"), [(53, False), (54, True), (59, True), (61, True)])
+async def test_a_signature_that_took_too_long_is_not_used(taken: int, refused: bool) -> None:
+    """Verifiers refuse what is valid for less than six seconds. Signing it anew would take as long."""
+    seller = Seller()
+    signer = CountingSigner()
+    sign, waits = signer.sign_digest, [taken]
+
+    def slowly(digest: bytes, /) -> bytes:
+        seller.clock.advance(waits.pop() if waits else 0)
+        return sign(digest)
+
+    signer.sign_digest = slowly  # type: ignore[method-assign]
+    client = market_of(seller, signer=signer)
+    if refused:
+        with pytest.raises(PaymentRefusedError, match="signer_too_slow"):
+            await client.token_prices(TWO)
+    else:
+        await client.token_prices(TWO)
+    assert len(seller.paid) == (not refused)
 
 
 async def test_an_answer_without_tokens_has_no_warning() -> None:
@@ -213,6 +235,19 @@ async def test_a_name_that_another_wallet_may_have_paid_for_is_refused() -> None
     assert (len(seller.paid), caught.value.charged) == (1, False)
     await market_of(seller, signer=second, ledger=ledger).token_prices(TWO, purchase="tomorrow")
     assert len(seller.paid) == 2
+
+
+async def test_another_purchase_secret_is_refused_before_the_key_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    seller, ledger, signer = Seller(), Ledger.memory(), CountingSigner()
+    for secret, code in (("a" * 64, None), ("b" * 64, "purchase_secret_changed")):
+        monkeypatch.setenv("TRADE_PURCHASE_SECRET", secret)
+        client = market_of(seller, ledger=ledger, signer=signer)
+        if code is None:
+            await client.token_prices(TWO, purchase="today")
+            continue
+        with pytest.raises(PaymentRefusedError, match=code):
+            await client.token_prices(TWO, purchase="tomorrow")
+    assert len(signer.digests) == 1
 
 
 async def test_a_service_that_calls_fresh_nonces_used_is_told_of_by_each_batch() -> None:
