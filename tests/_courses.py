@@ -39,6 +39,7 @@ from tradesdk import (
     TradeError,
 )
 from tradesdk import _market as market
+from tradesdk._fleet.server import Row
 from tradesdk._http.service_time import ServiceClock
 from tradesdk._values.http import Headers
 from tradesdk.payments import buyer as buying
@@ -125,11 +126,14 @@ class Case:
     every: bool = False
 
 
-class Book:
-    """A ledger: its content, and the same to compare. Equal books are one object."""
+TABLES = ("payments", "sums", "runs", "settings")
 
-    def __init__(self, dump: bytes, rows: tuple[LedgerRow, ...]) -> None:
-        self.dump, self.rows = dump, rows
+
+class Book:
+    """A ledger: what its tables contain, and its payments. Equal books of a search are one object."""
+
+    def __init__(self, tables: list[list[Row]], rows: tuple[LedgerRow, ...]) -> None:
+        self.tables, self.rows = tables, rows
 
     def with_nonce(self, nonce: str) -> Payment | None:
         return next((row.payment for row in self.rows if row.payment.nonce == nonce), None)
@@ -265,14 +269,7 @@ class _Buyer(Buyer):
 
 
 WALLET = _Wallet(b"\x01" * 32)
-_NUMBERS: dict[object, int] = {}
-_BOOKS: dict[object, Book] = {}
 _NAMES = tuple({field.name: 0 for field in fields(Payment)}.keys() - {"code", "reason", "receipt", "updated"})
-
-
-def _number(part: object) -> int:
-    """Equal parts have the same number."""
-    return _NUMBERS.setdefault(part, len(_NUMBERS))
 
 
 def _said_by(row: LedgerRow | None) -> object:
@@ -337,6 +334,10 @@ class Search:
         """The call that goes on."""
         self.seen: set[str] = set()
         """Nonces that a ledger or the service has."""
+        self.books: dict[str, Book] = {}
+        self.numbers: dict[object, int] = {}
+        self.ways: dict[tuple[str, Book, frozenset[str]], str | None] = {}
+        """What `way_out` found."""
         self.empty = self.book(0)
         self.arrows: set[tuple[str, str]] = set()
         """From which stage to which a payment went."""
@@ -359,6 +360,10 @@ class Search:
             patch.setattr(logging.getLogger("tradesdk"), "disabled", True)  # each call says what it resends
             yield
 
+    def number(self, part: object) -> int:
+        """Equal parts have the same number."""
+        return self.numbers.setdefault(part, len(self.numbers))
+
     # Ledgers and calls
 
     def which(self, slot: int) -> int:
@@ -369,7 +374,12 @@ class Search:
         return db
 
     def load(self, which: int, book: Book) -> Ledger:
-        self.connection(which).deserialize(book.dump)
+        """A ledger with that content."""
+        db = self.connection(which)
+        for table, rows in zip(TABLES, book.tables, strict=True):
+            db.execute(f"DELETE FROM {table}")  # noqa: S608
+            if rows:
+                db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)  # noqa: S608
         self.seen |= {row.payment.nonce for row in book.rows}
         return self.ledgers[which]
 
@@ -379,15 +389,16 @@ class Search:
         stored, settings = ledger._engine.run(lambda db: db.read(*read))
         rows = tuple(ledger._row(row) for row in reversed(stored))
         key = f"{[_said_by(row) for row in rows]} {settings}"
-        if key not in _BOOKS:
-            _BOOKS[key] = Book(self.connection(which).serialize(), rows)
-        return _BOOKS[key]
+        if key not in self.books:
+            db = self.connection(which)
+            tables = [db.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES]  # noqa: S608
+            self.books[key] = Book(tables, rows)
+        return self.books[key]
 
     def gone(self, which: int, book: Book, owner: str, became: str) -> Book:
         """The ledger when the process of a claim's owner is not there any more; of all, for the owner %."""
         self.load(which, book)
         self.connection(which).execute("UPDATE payments SET owner = ? WHERE owner LIKE ?", (became, owner))
-        self.connection(which).commit()
         return self.book(which)
 
     def begun(self, slot: int, letter: str, budget: Budget | None = None) -> Run:
@@ -482,7 +493,7 @@ class Search:
                 if working < case.together and world.books[self.which(slot)] is not None:
                     self.clock.at = world.now
                     effect = self.begun(slot, case.calls[slot]).effect
-                    first = Call(((world.now, None),), effect, _number((slot, world.now)))
+                    first = Call(((world.now, None),), effect, self.number((slot, world.now)))
                     yield f"call {slot} begins", world._replace(calls=_with(world.calls, slot, first))
                 break  # the next one begins after it
 
@@ -577,12 +588,12 @@ class Search:
                 if isinstance(effect, Sleep) and isinstance(history[-1][1], Overview):
                     # It waits for another call, and looks again: as if it had not looked.
                     history.pop()
-                    run, key = self.replayed(slot, tuple(history)), _number((slot, history[0][0]))
+                    run, key = self.replayed(slot, tuple(history)), self.number((slot, history[0][0]))
                     for now, value in history[1:]:
-                        key = _number((key, now, _key(value)))
+                        key = self.number((key, now, _key(value)))
                 else:
                     history.append((world.now, value))
-                    key = _number((key, world.now, _key(value)))
+                    key = self.number((key, world.now, _key(value)))
                     run.go_on(value)
                 told, ended = "", None
                 if isinstance(run.effect, Send) and not self.case.identified:

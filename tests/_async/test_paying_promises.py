@@ -17,10 +17,13 @@ from tradesdk import (
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentUndeliveredError,
+    RateClaim,
     TokenPrice,
 )
 from tradesdk.models.market import TokenResults
 
+from .._clock import VirtualClock
+from .._paidservice import CountingSigner
 from .._rows import each_of
 from .._seller import PRICE, TWO, Seller, asks_2, settled
 from ..unit._offers import offer_2, prices, requirement_2
@@ -88,6 +91,27 @@ async def test_other_tokens_than_were_bought_are_delivered_with_a_warning(
     assert [one.symbol for one in data.results] == has
 
 
+@each_of(("taken", "refused"), [(53, False), (54, True), (59, True), (61, True)])
+async def test_a_signature_that_took_too_long_is_not_used(taken: int, refused: bool) -> None:
+    """Verifiers refuse what is valid for less than six seconds. Signing it anew would take as long."""
+    seller = Seller()
+    signer = CountingSigner()
+    sign, waits = signer.sign_digest, [taken]
+
+    def slowly(digest: bytes, /) -> bytes:
+        seller.clock.advance(waits.pop() if waits else 0)
+        return sign(digest)
+
+    signer.sign_digest = slowly  # type: ignore[method-assign]
+    client = market_of(seller, signer=signer)
+    if refused:
+        with pytest.raises(PaymentRefusedError, match="signer_too_slow"):
+            await client.token_prices(TWO)
+    else:
+        await client.token_prices(TWO)
+    assert len(seller.paid) == (not refused)
+
+
 async def test_an_answer_without_tokens_has_no_warning() -> None:
     metrics = dict.fromkeys(("totalAgents", "activeAgents", "totalTrades", "totalProfitableTrades"), 1)
     figures = ("totalBuyETH", "totalBuyUSD", "totalSellETH", "totalSellUSD", "realizedProfitETH", "realizedProfitUSD")
@@ -131,14 +155,40 @@ async def test_after_its_time_only_valid_bytes_are_resent(valid: bool) -> None:
     assert len({one["payload"]["authorization"]["nonce"] for one in seller.payments}) == 2 - valid
 
 
-async def test_a_call_never_signs_two_nonces_however_short_the_time_is() -> None:
-    """It waits until its first signature has expired, and signs the same nonce, if any."""
-    seller = Seller(sold=lambda _: httpx.Response(503, headers={"Retry-After": "20"}))
-    client = market_of(seller, continue_for=0, max_retries=5)
-    seller.sold = lambda _: httpx.Response(503, headers={"Retry-After": "50"})
-    with pytest.raises(PaymentOutcomeUnknownError):
-        await client.token_prices(TWO)
-    assert len({one["payload"]["authorization"]["nonce"] for one in seller.payments}) == 1
+class Slow:
+    """A rate limiter whose third claim, before the payment is resent, takes longer than the payment is valid."""
+
+    rate_limit = None
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock, self.claims = clock, 0
+
+    async def claim(self, name: str, /) -> RateClaim:
+        self.claims += 1
+        self.clock.advance(70 if self.claims == 3 else 0)
+        return RateClaim()
+
+    async def answered(self, claim: RateClaim, status: int, headers: Any, /) -> None:
+        """Nothing is counted here."""
+
+    async def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
+        """Nothing is counted here."""
+
+
+async def test_a_call_signs_one_nonce_however_long_it_takes() -> None:
+    """Its own first signature is never too old for it to be continued."""
+    seller = Seller()
+    seller.sold = lambda request: httpx.Response(503) if len(seller.paid) == 1 else used(request)
+    options: dict[str, Any] = {
+        "rate_limiter": Slow(seller.clock),
+        "send_api_key": True,
+        "api_key": "trade_key_of_a_test",
+    }
+    with pytest.raises(PaymentUndeliveredError):
+        await market_of(seller, continue_for=30, **options).token_prices(TWO)
+    first, second = (one["payload"]["authorization"] for one in seller.payments)
+    assert first["nonce"] == second["nonce"]
+    assert first["validBefore"] < second["validBefore"]
 
 
 # Signatures.
@@ -213,6 +263,19 @@ async def test_a_name_that_another_wallet_may_have_paid_for_is_refused() -> None
     assert (len(seller.paid), caught.value.charged) == (1, False)
     await market_of(seller, signer=second, ledger=ledger).token_prices(TWO, purchase="tomorrow")
     assert len(seller.paid) == 2
+
+
+async def test_another_purchase_secret_is_refused_before_the_key_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    seller, ledger, signer = Seller(), Ledger.memory(), CountingSigner()
+    for secret, code in (("a" * 64, None), ("b" * 64, "purchase_secret_changed")):
+        monkeypatch.setenv("TRADE_PURCHASE_SECRET", secret)
+        client = market_of(seller, ledger=ledger, signer=signer)
+        if code is None:
+            await client.token_prices(TWO, purchase="today")
+            continue
+        with pytest.raises(PaymentRefusedError, match=code):
+            await client.token_prices(TWO, purchase="tomorrow")
+    assert len(signer.digests) == 1
 
 
 async def test_a_service_that_calls_fresh_nonces_used_is_told_of_by_each_batch() -> None:

@@ -111,6 +111,7 @@ class Driver:
             effect = next(steps)
             while True:
                 effect = steps.send(self.carry_out(effect))
+                assert len(self.done) < 100, "it goes on and on"
         except StopIteration as end:
             return end.value
 
@@ -175,6 +176,17 @@ def in_doubt(driver: Driver) -> Payment:
     with pytest.raises(PaymentOutcomeUnknownError) as caught:
         driver.run(driver.begin())
     return caught.value.payment
+
+
+def test_after_ten_minutes_it_is_another_purchase() -> None:
+    """The transaction that writes it down sees that as the first look does."""
+    driver = Driver()
+    driver.buyer.budget = Budget(total="0.12")
+    first = in_doubt(driver)
+    driver.clock.advance(601)
+    driver.seller.sold, driver.done = None, []
+    result = driver.run(driver.begin())
+    assert (driver.done, result.payment.nonce == first.nonce) == (PLAIN, False)
 
 
 def test_an_answer_is_not_taken_from_a_call_that_still_works_on_it() -> None:
