@@ -99,7 +99,11 @@ def payments_that_fail(seen: Seen, place: Place) -> None:
     """Errors with their causes and tracebacks, and every line of every log, those of the HTTP library included."""
     faults: tuple[tuple[str, dict[str, Any]], ...] = (
         *(("reset", {}), ("reset", {"executed": True}), ("status", {"status": 500}), ("status", {"status": 404})),
-        *(("verification", {"reason": "insufficient_funds"}), ("overlook", {}), ("malformed_json", {})),
+        *(
+            ("verification", {"reason": "invalid_exact_evm_payload_signature"}),
+            ("overlook", {}),
+            ("malformed_json", {}),
+        ),
         *(("settlement", {"reason": "settlement_pending"}), ("receipt", {"raw": "@@@"}), ("truncate", {})),
     )
     ledger = watched(seen)
