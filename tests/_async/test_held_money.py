@@ -71,7 +71,9 @@ def asked(mock: MockService) -> int:
 def client_of(mock: MockService, ledger: Ledger, budget: Budget, **options: Any) -> AsyncMarketClient:
     if "witness" not in options:
         options["witness"] = witness_of(mock)
-    return buyer_of(mock, ledger=ledger, budget=budget, **options)
+    client = buyer_of(mock, ledger=ledger, budget=budget, **options)
+    client._paying.buyer.asks_balance = False  # nodes are asked about payments only
+    return client
 
 
 async def refused(client: AsyncMarketClient, tokens: tuple[str, ...] = ("BRETT",), **options: Any) -> BudgetDetails:
