@@ -79,7 +79,10 @@ class EventfulLedger(Ledger):
             self._happen()
         self._at_the_end = here and self.after
         try:
-            return call(*args, **options)
+            result = call(*args, **options)
+            if self._at_the_end and name == "send":  # no transaction has an end here
+                self._happen()
+            return result
         finally:
             self._at_the_end, self._broken = False, None
 

@@ -30,8 +30,6 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from .._requirements import install
-
 from tradesdk_mock import MockServerError
 
 START = 1_800_000_000
@@ -116,8 +114,6 @@ import ssl
 import httpx
 import pytest
 
-from .._requirements import install
-
 TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # unused, and made sooner than a whole one
 
 
@@ -171,7 +167,7 @@ WRONG = {
     "frozen=1": "frozen: must be True or False, not 1",
     "start='now'": "start: must be Unix seconds or an aware datetime, not 'now'",
     "start=AT": "start: must be Unix seconds or an aware datetime, not datetime.datetime(2030, 1, 1, 0, 0)",
-    "start=-1": "-1 is not a time in Unix seconds",
+    "start=-1": "-1 is not a time in Unix seconds, such as datetime.timestamp() returns",
     "signals='some'": "'some' is not a market: live, scripted",
     "signals=None": "signals: must be text, not None",
     "gaps={'write_status': '418'}": "gap option write_status: '418' is not one of 201/200, 200/200, 201/201",
@@ -197,8 +193,6 @@ def test_marks_that_can_not_be(pytester: pytest.Pytester) -> None:
 FAILURES = """
 import httpx
 import pytest
-
-from .._requirements import install
 
 
 def ask(mock, path):

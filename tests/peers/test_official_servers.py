@@ -90,7 +90,7 @@ def test_everything_for_sale(buyer: Buyer) -> None:
         assert result.receipt.success is True
         assert result.receipt.transaction == made["transaction"]
         assert result.receipt.payer == buyer.payer.address
-    assert bought[0].data.results[0].symbol == "BRETT"
+    assert bought[0].data.results[0].symbol == "ETH"
     assert known(buyer) == [result.payment for result in bought]
 
 

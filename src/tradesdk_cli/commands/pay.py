@@ -333,7 +333,7 @@ def _show_resume(run: Session, payment: Payment) -> None:
     from tradesdk_cli.pay.records import whole
 
     record = whole(payment, run.now())
-    names = ("id", "status", "charged", "amount_usd", "endpoint", "method", "url", "body", "pay_to", "valid_before")
+    names = ("id", "status", "charged", "amount_usd", "endpoint", "url", "body", "pay_to", "valid_before")
     run.out.one({name: record[name] for name in (*names, "live")})
     kept = payment.reply is not None
     run.out.note(f"nothing was sent (--dry-run){'; its answer is kept, so nothing would be' if kept else ''}")

@@ -47,6 +47,11 @@ def make_app() -> FastAPI:
             if identifier in STATUS:
                 status = STATUS[identifier]
                 return JSONResponse(json.loads((GOLDEN / f"error_{status}.json").read_text()), status)
-        return json.loads((GOLDEN / f"{name.replace('-', '_')}.json").read_text())
+        found = json.loads((GOLDEN / f"{name.replace('-', '_')}.json").read_text())
+        if wanted:
+            first = found["data"]["results"][0]
+            symbol = "symbol" if "symbol" in first else "tokenSymbol"
+            found["data"]["results"] = [{**first, symbol: identifier} for identifier in wanted]
+        return found
 
     return app

@@ -71,9 +71,15 @@ app.post("/chain", ({ body }, response) => {
 });
 app.use(paymentMiddleware(routes, new x402ResourceServer(counted).register(NETWORK, new ServerScheme())));
 app.post("/v1/:name", ({ body, params }, response) => {
-  const status = (body.tokens ?? []).map(({ identifier }) => STATUS[identifier]).find(Boolean);
-  if (status) response.status(status).json(golden(`error_${status}`));
-  else response.json(golden(params.name.replaceAll("-", "_")));
+  const wanted = (body.tokens ?? []).map(({ identifier }) => identifier);
+  const status = wanted.map((identifier) => STATUS[identifier]).find(Boolean);
+  const found = golden(status ? `error_${status}` : params.name.replaceAll("-", "_"));
+  if (!status && wanted.length > 0) {
+    const [first] = found.data.results;
+    const symbol = "symbol" in first ? "symbol" : "tokenSymbol";
+    found.data.results = wanted.map((identifier) => ({ ...first, [symbol]: identifier }));
+  }
+  response.status(status ?? 200).json(found);
 });
 
 const listening = app.listen(0, "127.0.0.1", () => {
