@@ -42,9 +42,10 @@ from tradesdk import _market as market
 from tradesdk._fleet.server import Row
 from tradesdk._http.service_time import ServiceClock
 from tradesdk._values.http import Headers
+from tradesdk._values.payment import origin_of
 from tradesdk.payments import buyer as buying
 from tradesdk.payments import purchase as purchases
-from tradesdk.payments.buyer import Buyer, look, sign
+from tradesdk.payments.buyer import Buyer, PurchaseIntent, look, sign
 from tradesdk.payments.effects import (
     Answer,
     Ask,
@@ -63,7 +64,6 @@ from tradesdk.payments.effects import (
 from tradesdk.payments.ledger import claims, schema
 from tradesdk.payments.ledger.changes import LedgerRow, Mark, Reopen, Submit
 from tradesdk.payments.ledger.store import Overview
-from tradesdk.payments.purchases import PurchaseIntent
 from tradesdk.payments.state_machine import MARGIN
 
 from ._clock import START, http_date
@@ -405,6 +405,7 @@ class Search:
         """A call at its first effect."""
         call = _call(letter)
         intent = PurchaseIntent(
+            origin=origin_of(URL),
             url=URL,
             body=call.request.body or b"",
             path=call.request.path,

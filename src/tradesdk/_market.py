@@ -349,12 +349,16 @@ def token_warnings(path: str, body: bytes, data: object) -> tuple[str, ...]:
         if all(left.pop(name.casefold(), None) is None for name in (one.token_address, symbol)):
             others.append(symbol)
     wanted = [one for one in left.values() if one != one.lower() or _ADDRESS.fullmatch(one)]
-    bought = ", ".join(map(display, identifiers))
     if others and (wanted or len(others) > len(left)):
-        return (f"the answer has {', '.join(map(display, others))}, not only {bought}",)
+        return (f"the answer has {_named(others)}, not only {_named(identifiers)}",)
     if len(results) < len(identifiers):
-        return (f"the answer has {len(results) or 'none'} of the {len(identifiers)} tokens that were bought: {bought}",)
+        few = len(results) or "none"
+        return (f"the answer has {few} of the {len(identifiers)} tokens that were bought: {_named(identifiers)}",)
     return ()
+
+
+def _named(tokens: list[str]) -> str:
+    return ", ".join(map(display, tokens))
 
 
 def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -> D:

@@ -21,7 +21,7 @@ from tradesdk import (
     PaymentStage,
     PaymentUndeliveredError,
 )
-from tradesdk.payments.ledger.settings import BUDGET
+from tradesdk.payments.ledger.rules import BUDGET
 from tradesdk.payments.signing.secp256k1 import checksummed
 
 from .._clock import VirtualClock

@@ -397,7 +397,7 @@ def test_ctrl_c_names_an_older_payment_that_is_signed_again(
     assert buyer("market", "prices", "BRETT", "--max-price", "0.03").code == 0
     long_ago = "UPDATE payments SET valid_before = valid_before - 9000 WHERE id = ?"
     with Ledger(buyer.home / "ledger.sqlite3") as ledger:
-        ledger._engine.run(lambda db: db.write(long_ago, (older,)), write=True)
+        ledger._engine.run(lambda db: db.write((long_ago, (older,))), write=True)
 
     def enough(self: object, seconds: float) -> None:
         raise KeyboardInterrupt

@@ -26,8 +26,7 @@ from tradesdk.payments.ledger.changes import (
     Submit,
     with_terms,
 )
-from tradesdk.payments.ledger.rules import Sum
-from tradesdk.payments.ledger.settings import BUDGET, EmptyWallet, addresses, recipients_of, with_address
+from tradesdk.payments.ledger.rules import BUDGET, EmptyWallet, Sum, addresses, recipients_of, with_address
 from tradesdk.payments.state_machine import (
     DELIVERED,
     NOT_RECEIVED,
@@ -112,7 +111,7 @@ def resubmit(store: Ledger, payment: Payment, **changes: Any) -> Payment:
 def put_right(store: Any, change: Submit) -> None:
     """What a ledger writes if nobody knows whether the signature is written."""
     ledger = store if isinstance(store, Ledger) else store.ledgers[0]
-    late = ledger._late(change.payment.id, change.payment.signatures + 1, change.late())
+    late = ledger._late(change.payment.id, change.payment.signatures + 1, change.undo())
     ledger._engine.run(late.step, write=True)
 
 

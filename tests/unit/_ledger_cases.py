@@ -32,7 +32,7 @@ from tradesdk import (
 )
 from tradesdk._values.payment import GRACE
 from tradesdk.payments.ledger.changes import Resubmit
-from tradesdk.payments.ledger.settings import EmptyWallet
+from tradesdk.payments.ledger.rules import EmptyWallet, empty_of
 
 from ._ledger import (
     ADDRESS,
@@ -1210,11 +1210,17 @@ def only_one_purchase_is_signed_for_an_empty_wallet(store: Ledger, name: str | N
     store.check()
 
 
+def asking(store: Ledger, payment: Payment, now: float) -> EmptyWallet | None:
+    """Which purchase asks for the wallet of a payment."""
+    settings = store.overview("", PLENTY, now=now).settings
+    return EmptyWallet.read(settings.get(empty_of(payment.payer, payment.origin)))
+
+
 @case
 @over("code", [ReasonCode.REJECTED, ReasonCode.UNKNOWN, ReasonCode.DELIVERED, ReasonCode.UNDELIVERED])
 def another_outcome_of_it_ends_that(store: Ledger, code: ReasonCode) -> None:
     asks = empty(store)
-    known = EmptyWallet.of(store.overview("call", PLENTY, now=NOW).settings, asks.payer, asks.origin)
+    known = asking(store, asks, NOW)
     assert known == EmptyWallet(asks.id, NOW, NOW)
     after = told(store, asks, code, empty=known, now=NOW + 5000)
     assert after.created == NOW + 5000, "its 10 minutes begin then"
@@ -1239,9 +1245,7 @@ def an_hour_after_the_last_try_the_fastest_one_asks(store: Ledger) -> None:
     asks, then = empty(store), NOW + ASKED_FOR
     known = EmptyWallet(asks.id, NOW, NOW)
     fastest = submitted(store, draft("fastest", valid_before=int(then) + 60), now=then)
-    assert EmptyWallet.of(store.overview("", PLENTY, now=then).settings, asks.payer, asks.origin) == EmptyWallet(
-        fastest.id, NOW, then
-    )
+    assert asking(store, asks, then) == EmptyWallet(fastest.id, NOW, then)
     refused(store, "insufficient_funds", draft("slower"), now=then)
     refused(store, "insufficient_funds", draft("call", valid_before=int(then) + 60), earlier=asks, now=then, over=then)
     told(store, asks, ReasonCode.UNKNOWN, "status 503", empty=known, now=then)

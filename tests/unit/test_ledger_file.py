@@ -198,7 +198,8 @@ from tests.unit._ledger import submitted
 from tradesdk import LedgerError, PaymentRefusedError
 from tradesdk import Budget
 from tradesdk import Ledger
-from tradesdk.payments.purchases import item_name, named_fingerprint
+from tradesdk.payments.buyer import named_fingerprint
+from tradesdk.payments.purchases import item_name
 from tradesdk.payments.ledger.schema import to_row
 
 if os.geteuid() == 0:

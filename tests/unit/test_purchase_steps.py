@@ -22,7 +22,7 @@ from tradesdk import (
 from tradesdk import _market as market
 from tradesdk._http.service_time import ServiceClock
 from tradesdk._values.http import Headers
-from tradesdk.payments.buyer import Buyer, look, sign
+from tradesdk.payments.buyer import Buyer, PurchaseIntent, look, sign
 from tradesdk.payments.effects import (
     Answer,
     Ask,
@@ -40,7 +40,6 @@ from tradesdk.payments.effects import (
 )
 from tradesdk.payments.ledger.changes import Submit
 from tradesdk.payments.purchase import dry_run, purchase
-from tradesdk.payments.purchases import PurchaseIntent
 
 from .._clock import VirtualClock
 from .._payments import how
@@ -50,7 +49,7 @@ from ._offers import offer_2
 
 CALL = market.token_prices(TWO)
 INTENT = PurchaseIntent(
-    url=BASE + CALL.request.path, body=CALL.request.body or b"", path=CALL.request.path, tokens=2,
+    origin=BASE, url=BASE + CALL.request.path, body=CALL.request.body or b"", path=CALL.request.path, tokens=2,
     amount=PRICE,
 )  # fmt: skip
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from .._values.payment import Payment
 from ..errors import LedgerError, PaymentRefusedError, TradeError
-from ..payments.buyer import Buyer, Terms
+from ..payments.buyer import Buyer, PurchaseIntent, Terms
 from ..payments.ledger.changes import Mark
 from ..payments.proving import LONGEST, in_the_way
-from ..payments.purchases import PurchaseIntent
 from ..payments.results import ChainVerdict
 from .concurrency import AsyncKeyedLock, in_thread
 

@@ -13,7 +13,7 @@ from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
 from ..payments.budget import Spending
 from ..payments.ledger.changes import Collect, Mark
-from ..payments.ledger.settings import addresses, recipients_of, secret_of, with_address
+from ..payments.ledger.rules import addresses, recipients_of, secret_of, with_address
 from ..payments.messages import blocking_error, not_expired
 from ..payments.purchases import purchase_secret
 from ..payments.results import MarketResult, Reconciliation

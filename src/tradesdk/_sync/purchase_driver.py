@@ -17,15 +17,15 @@ from .._http.request import Request
 from .._http.retry import Operation
 from .._market import ENDPOINTS, MarketRequest, decode_by_path, price, supported_tokens
 from .._values.http import RateClaim, RawResponse
-from .._values.payment import Payment
+from .._values.payment import Payment, origin_of
 from ..errors import APIError, ConfigError, TradeError
 from ..payments import effects
 from ..payments import purchase as steps
-from ..payments.buyer import Buyer, look, quote, sign
+from ..payments.buyer import Buyer, PurchaseIntent, look, quote, sign
 from ..payments.effects import Answer, Effect, Steps
 from ..payments.ledger.changes import Collect, LedgerChange, LedgerRow, Record, ReleaseClaim, Reopen, Submit
 from ..payments.ledger.claims import owner_name
-from ..payments.purchases import PurchaseIntent, item_name, purchase_name
+from ..payments.purchases import item_name, purchase_name
 from ..payments.results import DryRun, MarketResult, Quote
 from .chain_proofs import ChainProofs
 from .concurrency import KeyedLock, UnderWay, always_in_thread, in_thread, raise_cancellation, sleep
@@ -55,6 +55,7 @@ class PurchaseDriver:
         self.exchanges = UnderWay()
         """Payments that are just being sent and written down."""
         self._locks = KeyedLock()
+        self._origin = origin_of(session.base_url)
         self._time_asked_at = -math.inf
 
     def copy_with(self, change: Callable[[Session], Session]) -> Self:
@@ -101,6 +102,7 @@ class PurchaseDriver:
             tokens=None,
         )
         intent = PurchaseIntent(
+            origin=self._origin,
             url=payment.url,
             body=payment.body,
             path=path,
@@ -146,14 +148,19 @@ class PurchaseDriver:
         self, call: MarketRequest[Any], max_price: int | None, name: str | None, job: str | None = None
     ) -> PurchaseIntent:
         request = call.request
+        if job is not None:
+            name = item_name(job, request.path, request.body or b"")
+        elif name is not None:
+            name = purchase_name(name)
         return PurchaseIntent(
+            origin=self._origin,
             url=self.session.base_url + request.target,
             body=request.body or b"",
             path=request.path,
             tokens=call.tokens,
             amount=price(request.path, call.tokens or 0),
             max_price=max_price,
-            name=purchase_name(name) if job is None else item_name(job, request.path, request.body or b""),
+            name=name,
         )
 
     def _drive(self, begin: Callable[..., Steps[T]], intent: PurchaseIntent, call: MarketRequest[Any]) -> T:

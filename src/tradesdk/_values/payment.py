@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import binascii
-import math
 import re
 from collections.abc import Callable
 from copy import deepcopy
@@ -123,11 +122,6 @@ class Receipt:
     def amount_usd(self) -> Decimal | None:
         """The amount in dollars."""
         return None if self.amount is None else usd(self.amount)
-
-
-def latest_end(now: float) -> int:
-    """When what was signed at a local time ends at the latest. What ends later was signed by a clock that was ahead."""
-    return math.floor(now) + LONGEST_VALIDITY + GRACE
 
 
 def origin_of(url: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Literal
 
 from .._values.money import MICRO, show_usd, shown_usd, usd
 from .._values.text import printable, without_keys
@@ -23,6 +24,7 @@ Not a float, which cannot represent 0.1 exactly, and not an int, as those are mi
 _AMOUNT = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?")
 _ABOVE = 10**18  # micro-dollars
 
+LimitName = Literal["per_call", "per_hour", "per_day", "per_month", "total"]
 LIMITS = ("per_call", "per_hour", "per_day", "per_month", "total")
 
 

@@ -1,10 +1,11 @@
-"""What a client pays with, and the way from an offer to a signed payment: guards, budget, signature. Nothing is sent.
+"""What a call wants, what a client pays with, and the way from an offer to a signed payment. Nothing is sent.
 
 `look` and `sign` block: they read the ledger, open a wallet, or call a remote signer. All else is pure.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -15,17 +16,16 @@ from .._http.log_events import event
 from .._http.service_time import MAX_DIFFERENCE, REPORTED, Moment, ServiceClock
 from .._system.clock import Clock
 from .._system.interrupts import failures
-from .._values.payment import Payment, SignedHeader, origin_of
+from .._values.payment import Payment, SignedHeader
 from ..errors import PaymentRefusedError
-from .budget import Budget
-from .guards import check_url, choose, validity
+from .budget import Budget, Spending
+from .guards import choose, validity
 from .ledger.changes import Submit, with_terms
 from .ledger.claims import LONGEST_CLAIM
-from .ledger.rules import Sums, balance_refusal, budget_refusal, empty_refusal, to_count, total_refusal
-from .ledger.settings import EmptyWallet, addresses, recipients_of, secret_of
-from .messages import over_limits, purchase_secret_changed, signer_failed
+from .ledger.rules import EmptyWallet, Sums, addresses, recipients_of, secret_of
+from .messages import balance_too_small, over_limits, purchase_secret_changed, signer_failed
 from .protocol import Offer, Requirement, encode_payment
-from .purchases import PurchaseIntent, purchase_secret
+from .purchases import canonical, purchase_secret
 from .results import Quote
 from .signing.secp256k1 import checksummed
 from .signing.signer import LocalSigner, Signer, checked_signer, new_nonce, signed_authorization
@@ -33,6 +33,55 @@ from .state_machine import MARGIN
 
 if TYPE_CHECKING:
     from .ledger.store import Ledger, Overview
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurchaseIntent:
+    """A call that may have to be paid for. Amounts are micro-dollars; `amount` is the published price.
+
+    `origin`: the service's. `resumed`: the payment that it resends or reads the answer of; then nothing is signed.
+    """
+
+    origin: str
+    url: str
+    body: bytes
+    path: str
+    tokens: int | None
+    amount: int
+    max_price: int | None = None
+    name: str | None = None
+    run: str | None = None
+    max_total: int | None = None
+    resumed: Payment | None = None
+
+    @property
+    def key(self) -> str:
+        """The same for calls of one client of which one waits for the other."""
+        same = f"{self.url} {self.body.decode('latin-1')}"
+        return same if self.name is None else f"purchase {self.name}"
+
+    def fingerprint(self, payer: str) -> str:
+        if self.name is not None:
+            return named_fingerprint(self.name, payer)
+        return _hash(self.url.encode(), self.body, payer.lower().encode())
+
+    def quote(self, spending: Spending) -> Quote:
+        """The published price beside what is spent."""
+        return Quote(path=self.path, tokens=self.tokens, amount=self.amount, spending=spending)
+
+    def is_for(self, payment: Payment) -> bool:
+        """Whether a payment asks the same service for the same data, in any order of the fields in the body."""
+        is_same = payment.body == self.body or canonical(payment.body) == canonical(self.body)
+        return payment.url == self.url and is_same
+
+
+def named_fingerprint(name: str, payer: str) -> str:
+    return _hash(b"purchase", name.encode(), payer.lower().encode())
+
+
+def _hash(*parts: bytes) -> str:
+    digests = b"\0".join(hashlib.sha256(part).digest() for part in parts)
+    return hashlib.sha256(digests).hexdigest()
 
 
 @dataclass(kw_only=True, eq=False)
@@ -138,38 +187,28 @@ def check_wallet(
     Raises:
         PaymentRefusedError: it has too little, or another purchase asks the service whether it still has.
     """
-    payer, service = buyer.payer, origin_of(intent.url)
     most = intent.amount if intent.max_price is None else min(intent.amount, intent.max_price)
-    if balance is not None:
-        buyer.asks_balance = balance < most
-        if balance < most:
-            raise balance_refusal(payer, service, most, balance)
-        return True
-    buyer.asks_balance = False  # a node that does not answer is not asked before each call
-    if empty is not None and empty.blocks(None if earlier is None else earlier.id, buyer.clock.now()):
-        raise empty_refusal(payer, service, most, empty)
-    return False
+    buyer.asks_balance = balance is not None and balance < most  # a node that does not answer is not asked each time
+    if balance is not None and balance < most:
+        raise balance_too_small(buyer.payer, intent.origin, most, balance)
+    if balance is None and empty is not None:
+        payment_id = None if earlier is None else earlier.id
+        refused = empty.refusal(payment_id, buyer.clock.now(), payer=buyer.payer, service=intent.origin, amount=most)
+        if refused is not None:
+            raise refused
+    return balance is not None
 
 
 def guarded(
     buyer: Buyer, intent: PurchaseIntent, offer: Offer, earlier: Payment | None, settings: Mapping[str, str]
 ) -> Terms:
     """The cheapest requirement of an offer that the guards accept."""
-    check_url(intent.url)
     most = intent.amount if intent.max_price is None else intent.max_price
-    accepted = buyer.pay_to or tuple(addresses(settings.get(recipients_of(origin_of(intent.url)))))
+    accepted = buyer.pay_to or tuple(addresses(settings.get(recipients_of(intent.origin))))
     requirement = choose(
         offer, url=intent.url, payer=buyer.payer, most=most, pay_to=accepted, max_validity=buyer.max_validity
     )
     return Terms(earlier, offer, requirement)
-
-
-def refusal(intent: PurchaseIntent, terms: Terms, seen: Overview) -> PaymentRefusedError | None:
-    """What the budgets plainly refuse. What else is spent meanwhile, `Submit` decides."""
-    earlier, most, amount = terms.earlier, intent.max_total, int(terms.requirement.amount)
-    refused = total_refusal(amount, most, seen.run) if earlier is None else None
-    counts, sums = to_count(earlier, amount), seen.sums.without(earlier)
-    return refused or budget_refusal(amount, counts, sums, seen.limits, has_total=most is not None)
 
 
 def check_earlier(buyer: Buyer, intent: PurchaseIntent, payment: Payment, limits: Budget, at: Moment) -> None:

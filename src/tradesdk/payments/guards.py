@@ -71,6 +71,7 @@ def choose(
 
     If none is acceptable, the refusal of the one that passed most checks is raised.
     """
+    check_url(url)
     limits = _Limits(url, payer, most, {address.lower(): address for address in pay_to}, max_validity)
     best: Requirement | None = None
     closest: _Refusal | None = None

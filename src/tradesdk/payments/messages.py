@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from .._system.interrupts import failures
-from .._values.details import PriceDetails, RecipientDetails
+from .._values.details import BudgetDetails, PriceDetails, RecipientDetails, WalletDetails
 from .._values.http import RawResponse
 from .._values.money import shown_usd, usd
 from .._values.payment import GRACE, Payment, PaymentProof, PaymentStage, ReasonCode
@@ -22,6 +22,7 @@ from ..errors import (
     PaymentUndeliveredError,
     TradeError,
 )
+from .budget import LimitName, WindowSpending
 from .state_machine import REJECTED, Report
 
 T = TypeVar("T")
@@ -40,6 +41,10 @@ _REMEDIES: dict[ErrorCode, str] = {
     "validity_rejected": "correct this machine's clock",
     "payment_rejected": "the same call resends the same payment while it is valid",
 }
+_HOW_TO_PROVE = (
+    "held money may have been taken: see client.payments.reconcile() (trade pay reconcile), check the wallet, and mark "
+    "what was not taken (trade pay reconcile --mark unpaid --older-than 1h)"
+)
 
 
 def asked(signer: Callable[[], T], what: str) -> T:
@@ -301,4 +306,110 @@ def blocking_error(payment: Payment) -> PaymentError:
         f"payment {payment.id} {what}, so it cannot be sent",
         code="not_live",
         payment=payment,
+    )
+
+
+def recipient_changed(pay_to: str, accepted: Collection[str], *, origin: str | None) -> PaymentRefusedError:
+    """Another recipient than the accepted ones: those known for `origin`, or without it the configured ones."""
+    source = "pay_to= accepts" if origin is None else f"the known recipient of {printable(origin, 200)} is"
+    shown = printable(pay_to, 60)
+    remedy = (
+        "add it to pay_to="
+        if origin is None
+        else f"client.payments.trust({shown!r}) (trade pay trust {shown}), or pay_to="
+    )
+    return PaymentRefusedError(
+        f"the offer is to pay {shown}, and {source} {printable(', '.join(accepted), 400)}",
+        code="recipient_changed",
+        hint=f"if the new address is correct: {remedy}",
+        details=RecipientDetails(address=shown, trusted=tuple(accepted)),
+    )
+
+
+def balance_too_small(payer: str, service: str, amount: int, balance: int) -> PaymentRefusedError:
+    """The wallet does not have the amount, by a node."""
+    return PaymentRefusedError(
+        f"this call costs {shown_usd(amount)}, and the wallet {payer} has {shown_usd(balance)}",
+        code="insufficient_funds",
+        hint=f"add USDC on Base to {payer}, then make the call again",
+        details=WalletDetails(address=payer, service=service, cost=usd(amount), balance=usd(balance)),
+    )
+
+
+def wallet_empty(
+    payer: str, service: str, amount: int, *, asks: str, since: datetime, open_at: datetime
+) -> PaymentRefusedError:
+    """The wallet does not have the amount, by the word of the service. `asks`: the payment that is tried."""
+    return PaymentRefusedError(
+        f"this call costs {shown_usd(amount)}, and the service says since {since:%Y-%m-%d %H:%M:%S} UTC that the "
+        f"wallet {payer} has too little USDC; until it has enough, only the call of payment {asks} is tried",
+        code="insufficient_funds",
+        hint=f"add USDC on Base to {payer}, then make the call of client.payments.get({asks!r}) again (trade pay show "
+        f"{asks}), or any call after {open_at:%H:%M:%S} UTC",
+        details=WalletDetails(
+            address=payer, service=service, cost=usd(amount), since=since, tried_by=asks, open_at=open_at
+        ),
+    )
+
+
+def no_budget(amount: int) -> PaymentRefusedError:
+    return PaymentRefusedError(
+        f"this call costs {shown_usd(amount)}, and no budget is set",
+        code="no_budget",
+        details=BudgetDetails(cost=usd(amount)),
+        hint='set one: budget=Budget(per_day="5"), max_price= for one call, TRADE_BUDGET_PER_DAY=5 (or PER_CALL, '
+        "PER_HOUR, PER_MONTH, TOTAL), or trade pay budget set --per-day 5",
+    )
+
+
+def over_total(amount: int, max_total: int, counted: int, held: int) -> PaymentRefusedError:
+    """`max_total` of a batch run leaves no room. `counted`: what the run counts, and `held`, the part of it."""
+    left = max(0, max_total - counted)
+    return PaymentRefusedError(
+        f"the next batch costs {shown_usd(amount)}, and max_total={shown_usd(max_total)} leaves {shown_usd(left)}",
+        code="over_total",
+        hint="to continue, call again with a higher max_total=; with job= nothing is paid for twice"
+        + (f"; {_HOW_TO_PROVE}" if held else ""),
+        details=BudgetDetails(
+            cost=usd(amount),
+            limit="max_total",
+            limit_amount=usd(max_total),
+            spent=usd(counted - held),
+            held=usd(held),
+            left=usd(left),
+        ),
+    )
+
+
+def over_budget(
+    amount: int, name: LimitName, spending: WindowSpending, room_at: datetime | None
+) -> PaymentRefusedError:
+    """A limit leaves no room; `room_at`: when it will."""
+    limit, held, cost = spending.limit or 0, spending.held, f"this call costs {shown_usd(amount)}"
+    of_budget = f"the budget of {shown_usd(limit)} {'in total' if name == 'total' else name.replace('_', ' ')}"
+    details = BudgetDetails(
+        cost=usd(amount),
+        limit=name,
+        limit_amount=usd(limit),
+        spent=spending.spent_usd,
+        held=spending.held_usd,
+        left=spending.left_usd,
+        room_at=room_at,
+    )
+    if name == "per_call" or amount > limit:
+        return PaymentRefusedError(
+            f"{cost}, more than {of_budget}", code="over_budget", hint="raise that budget", details=details
+        )
+    if room_at is not None:
+        hint = f"wait until {room_at:%Y-%m-%d %H:%M:%S} UTC, or raise that budget"
+    elif name == "total":
+        hint = "this budget does not reset: raise it to continue"
+    else:
+        hint = "raise that budget to continue"
+    return PaymentRefusedError(
+        f"{cost}, and {of_budget} leaves {shown_usd(spending.left or 0)}: {shown_usd(spending.spent)} is spent and "
+        f"{shown_usd(held)} is held",
+        code="over_budget",
+        hint=hint + (f"; {_HOW_TO_PROVE}" if held else ""),
+        details=details,
     )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .buyer import Buyer, Terms, look
+from .buyer import Buyer, PurchaseIntent, Terms, look
 from .ledger.rules import exceeded, since, to_count
-from .purchases import PurchaseIntent
 
 if TYPE_CHECKING:
     from .._values.payment import Payment

@@ -39,9 +39,10 @@ from .._http.log_events import event
 from .._http.request import Request
 from .._http.response import failure_of
 from .._http.retry import Failure, FailureCause, RetryPolicy
+from .._http.service_time import Moment
 from .._market import token_warnings
 from .._values.http import RawResponse
-from .._values.payment import Payment, latest_end, origin_of
+from .._values.payment import Payment
 from ..errors import (
     APIConnectionError,
     APIError,
@@ -51,7 +52,7 @@ from ..errors import (
     PaymentRefusedError,
     TradeError,
 )
-from .buyer import Buyer, Terms, check_earlier, check_wallet, drafted, guarded, quote, refusal
+from .buyer import Buyer, PurchaseIntent, Terms, check_earlier, check_wallet, drafted, guarded, quote
 from .effects import (
     Answer,
     Ask,
@@ -72,11 +73,9 @@ from .effects import (
 )
 from .ledger.changes import Collect, LedgerRow, Record, Redate, ReleaseClaim, Reopen, Resubmit, Submit
 from .ledger.claims import LONGEST_CLAIM, owner_name
-from .ledger.rules import NextStep, next_step, total_refusal
-from .ledger.settings import EmptyWallet
+from .ledger.rules import EmptyWallet, NextStep, empty_of, latest_end, next_step, refusal, total_refusal
 from .messages import blocking_error, final_error, in_doubt, in_progress, outcome_error, purchase_changed
 from .protocol import authorization, parse_offer, receipt_warnings
-from .purchases import PurchaseIntent
 from .results import DryRun, MarketResult, Quote
 from .signing.signer import new_nonce
 from .state_machine import (
@@ -122,6 +121,7 @@ def purchase(
     row: LedgerRow  # the payment, as this call knows it
     before: Payment | None = None  # the payment before this call wrote a signature down
     tries: Tries  # what this call hands over
+    started: Moment | None  # when it began to hand it over
     end: Report | None = None  # what is written down if the call ends here; None: it has not claimed the payment
     reply: bytes | None = None  # the answer that the caller is about to get
     asked: tuple[str, int] | None = None  # the expired signature that the service keeps no answer for
@@ -131,10 +131,14 @@ def purchase(
 
     def record(report: Report, ends: Collect | ReleaseClaim | Reopen | None = None) -> Steps[None]:
         nonlocal row
-        signatures = row.payment.signatures
-        empty = EmptyWallet.of(seen.settings, row.payment.payer, row.payment.origin)
         change = Record(
-            report=report, signatures=signatures, before=before, empty=empty, ends=ends, owner=owner, now=at.local
+            report=report,
+            signatures=row.payment.signatures,
+            before=before,
+            empty=empty,
+            ends=ends,
+            owner=owner,
+            now=at.local,
         )
         row = yield Write(row, change)
 
@@ -169,7 +173,7 @@ def purchase(
 
     def latest() -> float:
         """Setting the clock back does not revive a payment."""
-        return max(at.latest, started.latest + at.monotonic - started.monotonic)
+        return at.latest if started is None else max(at.latest, started.latest + at.monotonic - started.monotonic)
 
     def close(error: Exception) -> Steps[None]:
         """Write down what is known when the call ends by an error. An answer that its caller does not get waits."""
@@ -194,6 +198,8 @@ def purchase(
             since = min(since, buyer.since(at.local))
             seen: Overview = yield Look(at, since)
             found, step = seen.row, NextStep.SIGN
+            payer = buyer.payer if resumed is None else resumed.payer
+            empty = EmptyWallet.read(seen.settings.get(empty_of(payer, intent.origin)))
             if found is None and resumed is not None:
                 found = LedgerRow(resumed)  # it is not there any more: the ledger was set back
             if found is None:
@@ -243,7 +249,6 @@ def purchase(
             if found is None or step is NextStep.SIGN:
                 # Is there money? Ask, guard, take a slot, sign, submit.
                 earlier = None if found is None else found.payment
-                empty = EmptyWallet.of(seen.settings, buyer.payer, origin_of(intent.url))
                 balance = (yield Balance()) if empty is not None or buyer.asks_balance else None
                 funded = check_wallet(buyer, intent, earlier, empty, balance)
                 answer = yield Ask()
@@ -252,7 +257,8 @@ def purchase(
                 at = time.moment(clock, answer.response.headers)
                 terms = guarded(buyer, intent, parse_offer(answer.response), earlier, seen.settings)
                 terms = terms._replace(funded=funded)
-                refused = refusal(intent, terms, seen)
+                amount, run = int(terms.requirement.amount), seen.run if earlier is None else None
+                refused = refusal(amount, earlier, seen.sums, seen.limits, max_total=intent.max_total, run=run)
                 if refused is not None:
                     yield Refuse(earlier, terms, refused)
                     if (yield from finds_room(refused, terms)):
@@ -273,14 +279,12 @@ def purchase(
                     raise refused
                 if submitted is None:  # another call was faster, or there is room now
                     continue
-                row = submitted
-                at = time.moment(clock)
+                row, started = submitted, None
             else:
-                row = found
+                row, started = found, at
                 if resumed is None:
                     check_earlier(buyer, intent, row.payment, seen.limits, at)
                 tries = Tries.after(row.payment, expired=step is NextStep.ASK)
-            started = at
 
             while True:  # until the outcome is known, or time is up; `break`: look again
                 if not is_claimed or end is not None:
@@ -321,6 +325,7 @@ def purchase(
                 # Send.
                 payment, end = row.payment, tries.unsent("interrupted")
                 at = time.moment(clock)
+                started = started or at
                 if is_late():  # writing took too long
                     late = tries.unsent("it was written down when its validity had ended")
                     yield from record(late, ReleaseClaim(owner=owner))

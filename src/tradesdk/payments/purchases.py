@@ -1,4 +1,4 @@
-"""Purchases: what identifies one, and the nonce of a named one. A purchase is one paid answer that is wanted once."""
+"""Names of purchases, and the nonces of named ones."""
 
 from __future__ import annotations
 
@@ -7,60 +7,18 @@ import hmac
 import json
 import os
 import re
-from dataclasses import dataclass
 
 from .._http.arguments import comparable, required_text
-from .._values.payment import USDC, Payment
+from .._values.payment import USDC
 from .._values.text import bare_key, printable
 from ..errors import InvalidArgumentError, PaymentRefusedError
-from .budget import Spending
 from .messages import asked
-from .results import Quote
 
 SECRET_VARIABLE = "TRADE_PURCHASE_SECRET"  # noqa: S105 - its name
 _CHAIN = 8453
 _LONGEST_NAME = 500
 _NAMED = b"\x01"
 _SECRET = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PurchaseIntent:
-    """A call that may have to be paid for. Amounts are micro-dollars; `amount` is the published price.
-
-    `resumed`: the payment that it resends or reads the answer of; then nothing is signed.
-    """
-
-    url: str
-    body: bytes
-    path: str
-    tokens: int | None
-    amount: int
-    max_price: int | None = None
-    name: str | None = None
-    run: str | None = None
-    max_total: int | None = None
-    resumed: Payment | None = None
-
-    @property
-    def key(self) -> str:
-        """The same for calls of one client of which one waits for the other."""
-        same = f"{self.url} {self.body.decode('latin-1')}"
-        return same if self.name is None else f"purchase {self.name}"
-
-    def fingerprint(self, payer: str) -> str:
-        if self.name is not None:
-            return named_fingerprint(self.name, payer)
-        return _hash(self.url.encode(), self.body, payer.lower().encode())
-
-    def quote(self, spending: Spending) -> Quote:
-        """The published price beside what is spent."""
-        return Quote(path=self.path, tokens=self.tokens, amount=self.amount, spending=spending)
-
-    def is_for(self, payment: Payment) -> bool:
-        """Whether a payment asks the same service for the same data, in any order of the fields in the body."""
-        is_same = payment.body == self.body or _canonical(payment.body) == _canonical(self.body)
-        return payment.url == self.url and is_same
 
 
 def purchase_name(name: str | None, argument: str = "purchase") -> str | None:
@@ -77,11 +35,7 @@ def purchase_name(name: str | None, argument: str = "purchase") -> str | None:
 
 def item_name(job: str, path: str, body: bytes) -> str:
     """The name of the purchase of one item of a batch job: the job's name and the request."""
-    return f"{comparable(job)}: {path} {_canonical(body)}"
-
-
-def named_fingerprint(name: str, payer: str) -> str:
-    return _hash(b"purchase", name.encode(), payer.lower().encode())
+    return f"{comparable(job)}: {path} {canonical(body)}"
 
 
 class PurchaseSecret:
@@ -128,17 +82,12 @@ def purchase_secret(signer: object) -> PurchaseSecret:
     )
 
 
-def _canonical(body: bytes) -> str:
+def canonical(body: bytes) -> str:
     """A body as JSON with sorted keys."""
     try:
         return json.dumps(json.loads(body), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     except (ValueError, RecursionError):
         return body.decode("latin-1")
-
-
-def _hash(*parts: bytes) -> str:
-    digests = b"\0".join(hashlib.sha256(part).digest() for part in parts)
-    return hashlib.sha256(digests).hexdigest()
 
 
 def _bytes(digits: str) -> bytes:

@@ -28,17 +28,21 @@ from ..state_machine import Report, Tries
 from . import errors
 from .claims import holds
 from .rules import (
+    EmptyWallet,
     Sum,
     Sums,
-    budget_refusal,
-    empty_refusal,
+    addresses,
+    addresses_text,
+    empty_of,
     is_signable,
     limits_of,
     recipient_refusal,
+    recipients_of,
+    refusal,
+    secret_of,
     to_count,
     total_refusal,
 )
-from .settings import EmptyWallet, addresses, addresses_text, empty_of, recipients_of, secret_of
 
 SENT, ANSWERED, TAKEN = PaymentStage
 UNWRITTEN = -1
@@ -101,16 +105,13 @@ class LedgerChange:
         """Whether the row is claimed for this call."""
         return self.owner is None or row.owner == self.owner
 
-    def late(self, row: LedgerRow) -> LedgerChange | None:
+    def undo(self, row: LedgerRow) -> LedgerChange | None:
         """What is written later if nobody knows whether this was."""
         return None
 
 
 class End(LedgerChange):
-    """What a call makes known when it has sent something. If it can't be written, that does not stop the call."""
-
-    def late(self, row: LedgerRow) -> LedgerChange | None:
-        return None if self.owner is None else self
+    """What a call makes known when it has sent something. If it can't be written now, it is later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +167,51 @@ class Submit:
     funded: bool = False
     now: float
 
-    def is_next(self, row: LedgerRow | None) -> bool:
+    def __call__(
+        self,
+        row: LedgerRow | None,
+        *,
+        sums: Sums,
+        run: Sum | None,
+        settings: Mapping[str, str],
+        other: Payment | None = None,
+    ) -> LedgerRow | PaymentRefusedError | None:
+        """The row with it, claimed, and the settings that it sets: the first recipient of an origin, the first secret
+        of a payer, who asks for an empty wallet. Or why it may not be written, or None if another call was faster.
+
+        `row`: what is found for the purchase now. `run`: what the other payments of its run count. `other`: what
+        another wallet may have paid for by its name.
+        """
+        if not self._is_next(row):
+            return None
+        payment, before, origin = self.payment, None if row is None else row.payment, self.payment.origin
+        if other is not None:  # after a change of keys, every name of today would be bought once more
+            return purchase_changed(other, payer=payment.payer)
+        recipients, secret, wallet = recipients_of(origin), secret_of(payment.payer), empty_of(payment.payer, origin)
+        known = addresses(settings.get(recipients))
+        refused = recipient_refusal(payment.pay_to, origin=origin, configured=self.pay_to, known=known)
+        if refused is not None:
+            return refused
+        if self.secret_id is not None and (other_id := settings.get(secret, self.secret_id)) != self.secret_id:
+            return purchase_secret_changed(payment.payer, other_id, self.secret_id)
+        empty = EmptyWallet.read(settings.get(wallet))
+        if empty is not None and not self.funded:
+            amount = payment.amount
+            refused = empty.refusal(payment.id, self.now, payer=payment.payer, service=origin, amount=amount)
+        limits = limits_of(self.budget, settings, self.max_price)
+        refused = refused or refusal(payment.amount, before, sums, limits, max_total=self.max_total, run=run)
+        if refused is not None:
+            return refused
+        remembered: dict[str, str | None] = {}
+        if not (self.pay_to or recipients in settings):
+            remembered[recipients] = addresses_text([payment.pay_to])
+        if self.secret_id is not None and secret not in settings:
+            remembered[secret] = self.secret_id
+        if empty is not None:
+            remembered[wallet] = str(EmptyWallet(payment.id, empty.since, self.now))
+        return LedgerRow(self._signed(before), self.owner, self.until, settings=remembered, mine=True)
+
+    def _is_next(self, row: LedgerRow | None) -> bool:
         """Whether the purchase is still as the call saw it, and no other call works on it."""
         earlier = self.earlier
         if row is None or earlier is None:
@@ -175,56 +220,9 @@ class Submit:
         found = replace(row.payment, receipt=earlier.receipt, created=earlier.created)
         return found == earlier and is_signable(found, self.over) and row.is_free_for(self.owner, self.now)
 
-    def refusal(
-        self,
-        row: LedgerRow | None,
-        sums: Sums,
-        run: Sum | None,
-        settings: Mapping[str, str],
-        other: Payment | None = None,
-    ) -> PaymentRefusedError | None:
-        """Why it may not be written: name, recipient, secret, empty wallet, budget.
-
-        `run`: what the other payments of its run count. `other`: what another wallet may have paid for by its name.
-        """
-        payment, before = self.payment, None if row is None else row.payment
-        if other is not None:  # after a change of keys, every name of today would be bought once more
-            return purchase_changed(other, payer=payment.payer)
-        origin = payment.origin
-        known, secret = addresses(settings.get(recipients_of(origin))), settings.get(secret_of(payment.payer))
-        refused = recipient_refusal(payment.pay_to, origin=origin, configured=self.pay_to, known=known)
-        if refused is not None:
-            return refused
-        if self.secret_id is not None and secret not in (None, self.secret_id):
-            return purchase_secret_changed(payment.payer, secret or "", self.secret_id)
-        empty = EmptyWallet.of(settings, payment.payer, origin)
-        if empty is not None and not self.funded and empty.blocks(payment.id, self.now):
-            return empty_refusal(payment.payer, origin, payment.amount, empty)
-        limits = limits_of(self.budget, settings, self.max_price)
-        counts, has_total = to_count(before, payment.amount), self.max_total is not None
-        return total_refusal(counts, self.max_total, run) or budget_refusal(
-            payment.amount, counts, sums.without(before), limits, has_total=has_total
-        )
-
-    def remembers(self, settings: Mapping[str, str]) -> dict[str, str | None]:
-        """The settings that it sets: the first recipient of an origin, the first secret of a payer, who asks for an
-        empty wallet."""
-        payment, found = self.payment, dict[str, str | None]()
-        if not self.pay_to:
-            found[recipients_of(payment.origin)] = addresses_text([payment.pay_to])
-        if self.secret_id is not None:
-            found[secret_of(payment.payer)] = self.secret_id
-        found = {name: value for name, value in found.items() if name not in settings}
-        empty = EmptyWallet.of(settings, payment.payer, payment.origin)
-        if empty is not None:
-            asks = EmptyWallet(payment.id, empty.since, self.now)
-            found[empty_of(payment.payer, payment.origin)] = str(asks)
-        return found
-
-    def written(self, row: LedgerRow | None) -> LedgerRow:
-        """The row with it, claimed."""
-        payment, before = self.payment, None if row is None else row.payment
-        counts, submissions, failed = to_count(before, payment.amount), 1, 0
+    def _signed(self, before: Payment | None) -> Payment:
+        payment, submissions, failed = self.payment, 1, 0
+        counts = to_count(before, payment.amount)
         if before is None:
             payment = replace(payment, created=self.now)
         else:
@@ -232,7 +230,7 @@ class Submit:
             # What was handed over before it was proven unpaid can no longer be taken.
             if before.paid is not False:
                 submissions, failed = before.submissions + 1, before.settle_failed
-        payment = _moved(
+        return _moved(
             payment,
             SENT,
             now=self.now,
@@ -246,9 +244,8 @@ class Submit:
             settle_failed=failed,
             signatures=payment.signatures + 1,
         )
-        return LedgerRow(payment, self.owner, self.until, mine=True)
 
-    def late(self) -> Record:
+    def undo(self) -> Record:
         """What is written later if nobody knows whether this was: it was not handed over."""
         earlier = self.earlier
         return Record(
@@ -302,7 +299,7 @@ class Resubmit(LedgerChange):
         payment = replace(payment, run=self.run or payment.run, **changes)
         return replace(row, payment=payment, owner=self.owner, until=self.until, mine=True)
 
-    def late(self, row: LedgerRow) -> LedgerChange | None:
+    def undo(self, row: LedgerRow) -> LedgerChange | None:
         if row.owner == self.owner:  # it goes by the call's end, and one submission too many does no harm
             return None
         return Record(
@@ -364,11 +361,14 @@ class Record(End):
 
     def _wallet(self, payment: Payment) -> dict[str, str | None]:
         """Whether the wallet is empty now, by the service's word."""
-        report, empty, name = self.report, self.empty, empty_of(payment.payer, payment.origin)
+        report, empty = self.report, self.empty
         if report.unfunded and not report.is_settled:
-            since = self.now if empty is None else empty.since
-            return {name: str(EmptyWallet(payment.id, since, self.now))}
-        return {name: None} if report.sent and empty is not None else {}
+            found: str | None = str(EmptyWallet(payment.id, self.now if empty is None else empty.since, self.now))
+        elif report.sent and empty is not None:
+            found = None
+        else:
+            return {}
+        return {empty_of(payment.payer, payment.origin): found}
 
     def _proof(self, payment: Payment, stage: PaymentStage) -> dict[str, Any]:
         """What the receipt proves. A success is never undone. What counts stays as it was, and as long: that a smaller

@@ -36,8 +36,8 @@ class Transaction(Protocol):
         """Check that a statement finds one row, before any change is made. Else the transaction ends with
         `StaleRowError`, at its end at the latest."""
 
-    def write(self, statement: str, values: Sequence[object]) -> None:
-        """Make a change, at the end of the transaction at the latest."""
+    def write(self, *statements: tuple[str, Sequence[object]]) -> None:
+        """Make changes, at the end of the transaction at the latest."""
         ...
 
 
@@ -61,11 +61,13 @@ class Engine(ABC):
         checks: statements that return what is wrong with the whole database, or `ok`.
         ahead: whole seconds by which the database's clock, by which claims end, is ahead of this machine's.
         late: what is written before the next step. Without it, nothing else is.
+        is_marked: whether the first signed payment was prepared for.
         ending: whether the last transaction was told to end: if that failed, it may be done.
     """
 
     checks: tuple[tuple[str, Sequence[object]], ...] = ()
     ahead = 0
+    is_marked = True
 
     def __init__(self, shown: str, timeout: float) -> None:
         self.shown = shown
@@ -88,7 +90,7 @@ class Engine(ABC):
         *,
         write: bool = False,
         owner: str | None = None,
-        late: Late | None = None,
+        late: Callable[[], Late | None] = lambda: None,
     ) -> T:
         """Do `step` in a transaction of the call `owner`; one that writes excludes all others that do, and is durable
         at its end.
@@ -108,8 +110,8 @@ class Engine(ABC):
                 self.ending = False
                 result = self._run(step, deadline, write=write)
             except BaseException:
-                if late is not None and self.ending:
-                    self.late.append(late)
+                if self.ending and (one := late()) is not None:
+                    self.late.append(one)
                 raise
             finally:
                 self._lock.release()
@@ -149,7 +151,7 @@ class Engine(ABC):
         """Do `step` in a transaction, committed if that does not raise; `UnusableLedgerError` if it fails."""
 
     @abstractmethod
-    def sign(self) -> None:
+    def mark(self) -> None:
         """Prepare for the first signed payment, in the transaction that writes it."""
 
     @abstractmethod

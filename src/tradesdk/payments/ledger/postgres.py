@@ -89,7 +89,7 @@ class PostgresEngine(Engine):
             self.link.reset()
         raise found  # outside of the handler: frames of that error have what was to be written
 
-    def sign(self) -> None:
+    def mark(self) -> None:
         """Nothing: a call never makes tables, so lost ones are missed."""
 
     def close(self) -> None:
@@ -122,8 +122,8 @@ class PostgresTransaction:
     def expect(self, statement: str, values: Sequence[object]) -> None:
         self._expected.append((statement, values))
 
-    def write(self, statement: str, values: Sequence[object]) -> None:
-        self._changes.append((statement, values))
+    def write(self, *statements: Statement) -> None:
+        self._changes += statements
 
     def commit(self) -> None:
         """Write and commit, in one round trip."""

@@ -1,21 +1,19 @@
-"""Decisions of the ledger without a database: what is found, what counts, what is refused."""
+"""Decisions of the ledger without a database: what is found, settings, what counts, what is refused."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from ..._values.details import BudgetDetails, RecipientDetails, WalletDetails
-from ..._values.money import shown_usd, usd
-from ..._values.payment import Payment, PaymentProof, PaymentStage
-from ..._values.text import printable
+from ..._values.payment import GRACE, LONGEST_VALIDITY, Payment, PaymentProof, PaymentStage
 from ...errors import PaymentRefusedError
-from ..budget import Budget, Spending, WindowSpending
-from .settings import ASKED_FOR, BUDGET, EmptyWallet
+from ..budget import Budget, LimitName, Spending, WindowSpending
+from ..messages import no_budget, over_budget, over_total, recipient_changed, wallet_empty
 
 END = 60_000_000_000
 """Unix seconds in the year 3871; as many before 1970, it is the year 68. Dates have years from 1 to 9999."""
@@ -29,18 +27,18 @@ KEPT = 30 * 86400.0
 _SLACK = 5.0
 """Seconds by which the clock may have been set back since."""
 
-_HOW_TO_PROVE = (
-    "held money may have been taken: see client.payments.reconcile() (trade pay reconcile), check the wallet, and mark "
-    "what was not taken (trade pay reconcile --mark unpaid --older-than 1h)"
-)
+
+def latest_end(now: float) -> int:
+    """When what was signed at a local time ends at the latest. What ends later was signed by a clock that was ahead."""
+    return math.floor(now) + LONGEST_VALIDITY + GRACE
 
 
-def reply_times(now: float) -> tuple[float, float]:
-    """When an answer must have arrived to be used at `now`: after the first moment, and not after the second.
+def found_by(fingerprint: str, now: float, since: float, over: float) -> tuple[object, ...]:
+    """The parameters of `schema.FIND`.
 
-    One from further in the future was written before the clock was set back, so its age is unknown.
+    An answer from further in the future was written before the clock was set back, so its age is unknown.
     """
-    return now - REPLY_AGE, now + _SLACK
+    return fingerprint, since, math.floor(over), latest_end(now), now - REPLY_AGE, now + _SLACK
 
 
 def kept_answer(payment: Payment, now: float) -> Payment:
@@ -79,6 +77,122 @@ def next_step(payment: Payment | None, over: float) -> NextStep:
 def is_signable(payment: Payment, over: float) -> bool:
     """Whether the nonce of an earlier payment may be signed again."""
     return next_step(payment, over) in (NextStep.SIGN, NextStep.ASK)
+
+
+# Settings: text by name
+
+
+BUDGET = "budget"
+"""`Budget.to_json`."""
+_RECIPIENTS = "recipients of "
+_EMPTY = "empty wallet "
+ASKED_FOR = 3600.0
+"""Seconds for which only one purchase asks whether an empty wallet has been funded, from its last try."""
+
+
+def recipients_of(origin: str) -> str:
+    """The name of the known recipients of an origin: `addresses`."""
+    return f"{_RECIPIENTS}{origin}"
+
+
+def secret_of(payer: str) -> str:
+    """The name of the id of the secret that the nonces of a payer's named purchases are made with."""
+    return f"purchase secret of {payer.lower()}"
+
+
+def empty_of(payer: str, origin: str) -> str:
+    """The name of the `EmptyWallet` of a payer at a service."""
+    return f"{_EMPTY}{payer.lower()} at {origin}"
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyWallet:
+    """The last word of a service about a wallet is that it has too little money. One purchase asks for all.
+
+    Attributes:
+        payment: the id of the payment of the purchase that asks.
+        since: when the service said so first, in Unix seconds by the local clock.
+        tried: when a purchase asked last, the same way.
+    """
+
+    payment: str
+    since: float
+    tried: float
+
+    @classmethod
+    def read(cls, text: str | None) -> EmptyWallet | None:
+        """Read the setting `empty_of`, if there is one.
+
+        Raises:
+            ValueError: no release writes such a text.
+        """
+        if text is None:
+            return None
+        payment, since, tried = text.split(" ")
+        found = cls(payment, float(since), float(tried))
+        try:
+            for time in (found.since, found.tried):
+                datetime.fromtimestamp(time + ASKED_FOR, UTC)
+        except (OverflowError, OSError):
+            raise ValueError("not a time") from None
+        return found
+
+    def __str__(self) -> str:
+        return f"{self.payment} {self.since!r} {self.tried!r}"  # `schema.FIND` reads the id, too
+
+    def refusal(
+        self, payment_id: str | None, now: float, *, payer: str, service: str, amount: int
+    ) -> PaymentRefusedError | None:
+        """The refusal of a purchase while another one asks. A try in the future was noted by a clock that was ahead."""
+        if self.payment == payment_id or abs(now - self.tried) >= ASKED_FOR:
+            return None
+        since = datetime.fromtimestamp(self.since, UTC)
+        open_at = datetime.fromtimestamp(math.ceil(self.tried + ASKED_FOR), UTC)
+        return wallet_empty(payer, service, amount, asks=self.payment, since=since, open_at=open_at)
+
+
+def addresses(text: str | None) -> list[str]:
+    """The known recipients of an origin, oldest first.
+
+    Raises:
+        ValueError: no release writes such a text.
+    """
+    known = [] if text is None else json.loads(text)
+    if not isinstance(known, list) or not all(isinstance(one, str) for one in known):
+        raise ValueError("not a list of recipients")
+    return known
+
+
+def by_name(rows: Sequence[Sequence[object]]) -> dict[str, str]:
+    """Settings by name.
+
+    Raises:
+        ValueError: no release writes such a setting.
+    """
+    found: dict[str, str] = {}
+    for name, text in rows:
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise ValueError("a setting is not text")
+        if name == BUDGET:
+            Budget.from_json(text)
+        elif name.startswith(_RECIPIENTS):
+            addresses(text)
+        elif name.startswith(_EMPTY):
+            EmptyWallet.read(text)
+        found[name] = text
+    return found
+
+
+def addresses_text(known: Sequence[str]) -> str:
+    """The same as text."""
+    return json.dumps(list(known))
+
+
+def with_address(text: str | None, address: str) -> str:
+    """The same with one more. Addresses are compared without regard to case."""
+    known = addresses(text)
+    is_known = address.lower() in {one.lower() for one in known}
+    return addresses_text(known if is_known else [*known, address])
 
 
 # What counts
@@ -159,6 +273,18 @@ UNITS = tuple(window.unit for window in WINDOWS)
 def place(counts_until: int) -> tuple[int, ...]:
     """The minute, day and month of UTC, since 1970, of the last second in which a payment counts."""
     return tuple(window.number(counts_until - 1) for window in WINDOWS)
+
+
+def moved(before: Payment | None, after: Payment) -> dict[tuple[str, int], Sum]:
+    """What a change adds to the sums, by unit and number."""
+    deltas: dict[tuple[str, int], Sum] = {}
+    for payment, sign in ((before, -1), (after, 1)):
+        if payment is not None and payment.counted:
+            spent, held = signed(payment)
+            for at in zip(UNITS, place(payment.counts_until), strict=True):
+                had, had_held = deltas.get(at, (0, 0))
+                deltas[at] = had + sign * spent, had_held + sign * held
+    return {at: delta for at, delta in deltas.items() if delta != (0, 0)}
 
 
 def begin(now: float) -> tuple[int, ...]:
@@ -250,6 +376,10 @@ def limits_of(budget: Budget, settings: Mapping[str, str], max_price: int | None
     return limits if max_price is None else limits.strictest(Budget.from_micro({"per_call": max_price}))
 
 
+_ORDER: tuple[LimitName, ...] = ("per_call", "total", "per_month", "per_day", "per_hour")
+"""Limits that free up by themselves come last: if two limits refuse, the one that stays is reported."""
+
+
 def recipient_refusal(
     pay_to: str, *, origin: str, configured: Sequence[str], known: Sequence[str]
 ) -> PaymentRefusedError | None:
@@ -257,82 +387,45 @@ def recipient_refusal(
     accepted = configured or known
     if not accepted or pay_to.lower() in {address.lower() for address in accepted}:
         return None
-    source = "pay_to= accepts" if configured else f"the known recipient of {printable(origin, 200)} is"
-    shown = printable(pay_to, 60)
-    remedy = (
-        "add it to pay_to=" if configured else f"client.payments.trust({shown!r}) (trade pay trust {shown}), or pay_to="
-    )
-    return PaymentRefusedError(
-        f"the offer is to pay {shown}, and {source} {printable(', '.join(accepted), 400)}",
-        code="recipient_changed",
-        hint=f"if the new address is correct: {remedy}",
-        details=RecipientDetails(address=shown, trusted=tuple(accepted)),
-    )
-
-
-def balance_refusal(payer: str, service: str, amount: int, balance: int) -> PaymentRefusedError:
-    """The refusal of an amount that a wallet does not have, by a node."""
-    return PaymentRefusedError(
-        f"this call costs {shown_usd(amount)}, and the wallet {payer} has {shown_usd(balance)}",
-        code="insufficient_funds",
-        hint=f"add USDC on Base to {payer}, then make the call again",
-        details=WalletDetails(address=payer, service=service, cost=usd(amount), balance=usd(balance)),
-    )
-
-
-def empty_refusal(payer: str, service: str, amount: int, empty: EmptyWallet) -> PaymentRefusedError:
-    """The refusal of an amount that a wallet does not have, by the word of the service."""
-    asks, since = empty.payment, datetime.fromtimestamp(empty.since, UTC)
-    open_at = datetime.fromtimestamp(math.ceil(empty.tried + ASKED_FOR), UTC)
-    return PaymentRefusedError(
-        f"this call costs {shown_usd(amount)}, and the service says since {since:%Y-%m-%d %H:%M:%S} UTC that the "
-        f"wallet {payer} has too little USDC; until it has enough, only the call of payment {asks} is tried",
-        code="insufficient_funds",
-        hint=f"add USDC on Base to {payer}, then make the call of client.payments.get({asks!r}) again (trade pay show "
-        f"{asks}), or any call after {open_at:%H:%M:%S} UTC",
-        details=WalletDetails(
-            address=payer, service=service, cost=usd(amount), since=since, tried_by=asks, open_at=open_at
-        ),
-    )
-
-
-LimitName = Literal["per_call", "per_hour", "per_day", "per_month", "total"]
-_ORDER: tuple[LimitName, ...] = ("per_call", "total", "per_month", "per_day", "per_hour")
-"""Limits that free up by themselves come last: if two limits refuse, the one that stays is reported."""
+    return recipient_changed(pay_to, accepted, origin=None if configured else origin)
 
 
 def total_refusal(amount: int, max_total: int | None, run: Sum | None) -> PaymentRefusedError | None:
     """The refusal of an amount for which `max_total` of a batch run leaves no room beside what the `run` counts."""
     if max_total is None or run is None or run[0] + amount <= max_total:
         return None
-    spent, held = run
-    left = max(0, max_total - spent)
-    return PaymentRefusedError(
-        f"the next batch costs {shown_usd(amount)}, and max_total={shown_usd(max_total)} leaves {shown_usd(left)}",
-        code="over_total",
-        hint="to continue, call again with a higher max_total=; with job= nothing is paid for twice"
-        + (f"; {_HOW_TO_PROVE}" if held else ""),
-        details=BudgetDetails(
-            cost=usd(amount),
-            limit="max_total",
-            limit_amount=usd(max_total),
-            spent=usd(spent - held),
-            held=usd(held),
-            left=usd(left),
-        ),
-    )
+    return over_total(amount, max_total, *run)
+
+
+def refusal(
+    amount: int,
+    before: Payment | None,
+    sums: Sums,
+    budget: Budget,
+    *,
+    max_total: int | None = None,
+    run: Sum | None = None,
+) -> PaymentRefusedError | None:
+    """The refusal of an amount for which the batch run or the budgets leave no room.
+
+    `sums`: what all payments count. `before`: the payment whose nonce is signed again. `run`: what the other payments
+    of its run count. A `max_total` serves as the budget if there is no other.
+    """
+    counts = to_count(before, amount)
+    refused = total_refusal(counts, max_total, run)
+    return refused or budget_refusal(amount, counts, sums.without(before), budget, has_total=max_total is not None)
 
 
 def exceeded(amount: int, counts: int, sums: Sums, budget: Budget) -> dict[LimitName, WindowSpending]:
     """The limits that leave no room for an amount, and what else counts against each."""
-    spending, before = sums.spending(budget).by_limit(), counts - amount  # what was signed before counts besides
     over: dict[LimitName, WindowSpending] = {}
-    for name in _ORDER:
-        one = spending[name]
-        if name != "per_call":
-            one = replace(one, held=one.held + before)
-        if one.limit is not None and one.counted + amount > one.limit:
-            over[name] = one
+    limited = [name for name in _ORDER if getattr(budget, name) is not None]
+    if limited:
+        spending, before = sums.spending(budget).by_limit(), counts - amount  # what was signed before counts besides
+        for name in limited:
+            one = spending[name] if name == "per_call" else replace(spending[name], held=spending[name].held + before)
+            if one.counted + amount > (one.limit or 0):
+                over[name] = one
     return over
 
 
@@ -344,49 +437,10 @@ def budget_refusal(
     `sums`: what all other payments count. `counts`: what its nonce will count, at least `amount`. A `max_total`
     (`has_total`) serves as the budget if there is no other.
     """
-    if not (budget.is_set or has_total):
-        return PaymentRefusedError(
-            f"this call costs {shown_usd(amount)}, and no budget is set",
-            code="no_budget",
-            details=BudgetDetails(cost=usd(amount)),
-            hint='set one: budget=Budget(per_day="5"), max_price= for one call, TRADE_BUDGET_PER_DAY=5 (or PER_CALL, '
-            "PER_HOUR, PER_MONTH, TOTAL), or trade pay budget set --per-day 5",
-        )
     over = exceeded(amount, counts, sums, budget)
     if not over:
-        return None
+        return None if has_total or budget.is_set else no_budget(amount)
     # Those that are too small for it at any time come before the others.
     name = min(over, key=lambda one: counts <= (over[one].limit or 0))
     is_window = name in {window.limit for window in WINDOWS}
-    return _over(amount, name, over[name], sums.room_at(counts, budget) if is_window else None)
-
-
-def _over(amount: int, name: LimitName, spending: WindowSpending, room_at: datetime | None) -> PaymentRefusedError:
-    limit, held, cost = spending.limit or 0, spending.held, f"this call costs {shown_usd(amount)}"
-    of_budget = f"the budget of {shown_usd(limit)} {'in total' if name == 'total' else name.replace('_', ' ')}"
-    details = BudgetDetails(
-        cost=usd(amount),
-        limit=name,
-        limit_amount=usd(limit),
-        spent=spending.spent_usd,
-        held=spending.held_usd,
-        left=spending.left_usd,
-        room_at=room_at,
-    )
-    if name == "per_call" or amount > limit:
-        return PaymentRefusedError(
-            f"{cost}, more than {of_budget}", code="over_budget", hint="raise that budget", details=details
-        )
-    if room_at is not None:
-        hint = f"wait until {room_at:%Y-%m-%d %H:%M:%S} UTC, or raise that budget"
-    elif name == "total":
-        hint = "this budget does not reset: raise it to continue"
-    else:
-        hint = "raise that budget to continue"
-    return PaymentRefusedError(
-        f"{cost}, and {of_budget} leaves {shown_usd(spending.left or 0)}: {shown_usd(spending.spent)} is spent and "
-        f"{shown_usd(held)} is held",
-        code="over_budget",
-        hint=hint + (f"; {_HOW_TO_PROVE}" if held else ""),
-        details=details,
-    )
+    return over_budget(amount, name, over[name], sums.room_at(counts, budget) if is_window else None)

@@ -30,8 +30,9 @@ class SqliteTransaction:
         if self.connection.execute(statement, values).fetchone() is None:
             raise StaleRowError
 
-    def write(self, statement: str, values: Sequence[object]) -> None:
-        self.connection.execute(statement, values)
+    def write(self, *statements: tuple[str, Sequence[object]]) -> None:
+        for statement, values in statements:
+            self.connection.execute(statement, values)
 
 
 class SqliteEngine(Engine):
@@ -47,7 +48,6 @@ class SqliteEngine(Engine):
         self._db: sqlite3.Connection | None = None
         self._opened: tuple[int, int, bool] | None = None
         self._real = ""
-        self._marked = False
         self._process = os.getpid()
         with _FILES_LOCK:
             _FILES.add(self)
@@ -79,11 +79,10 @@ class SqliteEngine(Engine):
             raise errors.from_os(error, self.shown) from error
         return result
 
-    def sign(self) -> None:
+    def mark(self) -> None:
         """Create the mark that reveals a missing ledger, before the first signed payment is written."""
-        if self._path is not None and not self._marked:
-            mark_signed(self._real, sync=self._sync)
-            self._marked = True
+        mark_signed(self._real, sync=self._sync)
+        self.is_marked = True
 
     def close(self) -> None:
         """Close the file. A ledger in memory stays."""
@@ -115,7 +114,7 @@ class SqliteEngine(Engine):
         if self._db is None:
             self._process = os.getpid()
             self._real = os.path.realpath(self._path)
-            self._marked = False
+            self.is_marked = False
             db = open_file(self._real, sync=self._sync, timeout=left(deadline))
             db.row_factory = _to_row
             self._opened = _identity(self._path)

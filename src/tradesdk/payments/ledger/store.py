@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,16 +15,15 @@ from ..._fleet.server import SCHEMA, Row, server
 from ..._http.arguments import file_path, flags, seconds
 from ..._http.log_events import ledger_failed
 from ..._values.frames import hides_locals
-from ..._values.payment import Payment, PaymentProof, PaymentStage, latest_end
+from ..._values.payment import Payment, PaymentProof, PaymentStage
 from ...errors import InvalidArgumentError, LedgerError, PaymentError, PaymentRefusedError
 from ..budget import Budget, Spending
 from . import errors, rules
 from . import schema as sql
-from .changes import UNWRITTEN, LedgerChange, LedgerRow, Submit
+from .changes import UNWRITTEN, End, LedgerChange, LedgerRow, Submit
 from .engine import DamagedRowError, Engine, Late, StaleRowError, Transaction
 from .opening import default_path
-from .rules import Sum, Sums, limits_of
-from .settings import by_name
+from .rules import Sum, Sums, by_name, limits_of
 from .sqlite import SqliteEngine
 
 if TYPE_CHECKING:
@@ -156,7 +154,7 @@ class Ledger:
         - answered, while its answer `waits`, and if it was `updated` after `now - 60`. One `updated` more than 5
           seconds after `now` is ignored: the clock was set back since.
         """
-        find = _finding(fingerprint, now, since, now if over is None else over)
+        find = sql.FIND, rules.found_by(fingerprint, now, since, now if over is None else over)
         row = self._engine.run(lambda db: self._standing(*db.read(find)))
         return None if row is None else row.payment
 
@@ -228,10 +226,7 @@ class Ledger:
         payment_id: str | None = None,
     ) -> Overview:
         """What `find` (or `get` with a `payment_id`) and `spending` return, and the settings, in one read."""
-        find = _finding(fingerprint, now, since, now if over is None else over)
-        if payment_id is not None:
-            find = sql.BY_ID, (payment_id,)
-        reads = find, *_accounts(now), _run(run, "")
+        reads = _reads(now, fingerprint, since, now if over is None else over, payment_id=payment_id, run=run)
 
         def read(db: Transaction) -> Overview:
             rows, sums, settings, oldest, by_run = db.read(*reads)
@@ -280,29 +275,28 @@ class Ledger:
             LedgerError: the ledger cannot be written.
         """
         payment, now = change.payment, change.now
-        find = _finding(payment.fingerprint, now, change.since, change.over)
-        reads = (
-            find,
-            *_accounts(now),
-            _run(payment.run, payment.id),
-            (sql.OTHER_PAYER, (payment.purchase, payment.payer)),
-        )
+        reads = _reads(now, payment.fingerprint, change.since, change.over, run=payment.run, without=payment.id)
+        other_payer = sql.OTHER_PAYER, (payment.purchase, payment.payer)
 
         def step(db: Transaction) -> LedgerRow | PaymentRefusedError | None:
-            rows, sums, settings, oldest, run, others = db.read(*reads)
+            rows, sums, settings, oldest, run, others = db.read(*reads, other_payer)
             if abs(self._engine.ahead) > MAX_AHEAD:
                 raise errors.clocks_differ(self._engine.shown, self._engine.ahead)
             if (_oldest(oldest) or now) < now - rules.KEPT:
-                db.write(sql.FORGET, (now - rules.KEPT,))
-            named, row = _settings(settings), self._row(rows[0]) if rows else None
-            if not change.is_next(row):
-                return None
-            other = _payment(others[0]) if others else None
-            if refusal := change.refusal(row, _sums(sums, now), _run_sum(run), named, other):
-                return refusal
-            return self._save(db, row, replace(change.written(row), settings=change.remembers(named)))
+                db.write((sql.FORGET, (now - rules.KEPT,)))
+            row = self._row(rows[0]) if rows else None
+            after = change(
+                row,
+                sums=_sums(sums, now),
+                run=_run_sum(run),
+                settings=_settings(settings),
+                other=_payment(others[0]) if others else None,
+            )
+            return self._save(db, row, after) if isinstance(after, LedgerRow) else after
 
-        late = self._late(payment.id, payment.signatures + 1, change.late())
+        def late() -> Late:
+            return self._late(payment.id, payment.signatures + 1, change.undo())
+
         result = self._engine.run(step, write=True, owner=change.owner, late=late)
         if isinstance(result, PaymentRefusedError):  # raised here, so that what is deleted stays so
             raise result
@@ -319,28 +313,24 @@ class Ledger:
             PaymentError: the change is refused, and nothing has changed.
             LedgerError: the ledger cannot be written, or has no payment with that id.
         """
-        end = None if row is None else change.late(row)
-        late = None if row is None or end is None else self._late(payment_id, row.payment.signatures, end)
-        if row is None or late is None or end is not change:
-            return self._update(payment_id, change, row, change.consequence, late)
+        if row is None or change.owner is None or not isinstance(change, End):
+            return self._update(payment_id, change, row, change.consequence)
         try:
             return self._update(payment_id, change, row, errors.LATE)
         except BaseException as error:
-            self._engine.late.append(late)
+            self._engine.late.append(self._late(payment_id, row.payment.signatures, change))
             if not isinstance(error, LedgerError):
                 raise
             ledger_failed(error, payment_id)
             return replace(change(row), revision=UNWRITTEN, unwritten=error)
 
-    def _update(
-        self,
-        payment_id: str,
-        change: LedgerChange,
-        row: LedgerRow | None,
-        consequence: str,
-        late: Late | None = None,
-    ) -> LedgerRow:
+    def _update(self, payment_id: str, change: LedgerChange, row: LedgerRow | None, consequence: str) -> LedgerRow:
         written: LedgerRow | None = None
+
+        def late() -> Late | None:
+            undo = None if row is None else change.undo(row)
+            return None if row is None or undo is None else self._late(payment_id, row.payment.signatures, undo)
+
         run_step = partial(self._engine.run, write=True, owner=change.owner, late=late)
         if row is not None and change.run is None:
 
@@ -372,7 +362,7 @@ class Ledger:
         return run_step(step, consequence)
 
     def _late(self, payment_id: str, signatures: int, change: LedgerChange) -> Late:
-        """A change that may be written later, if the payment then has as many signatures."""
+        """A change that is written later, if the payment then has as many signatures."""
 
         def step(db: Transaction) -> None:
             (rows,) = db.read((sql.BY_ID, (payment_id,)))
@@ -383,37 +373,30 @@ class Ledger:
 
     def _save(self, db: Transaction, before: LedgerRow | None, after: LedgerRow) -> LedgerRow:
         """Write a new row, or what has changed of one, and what that counts."""
-        payment = after.payment
-        if payment.header is not None:
-            self._engine.sign()
+        payment, ahead, statements = after.payment, self._engine.ahead, list[Statement]()
+        if payment.header is not None and not self._engine.is_marked:
+            self._engine.mark()
         if before is None:
-            db.write(sql.ADD, [*sql.to_row(payment), after.owner, after.until + self._engine.ahead])
+            statements.append((sql.ADD, [*sql.to_row(payment), after.owner, after.until + ahead]))
             after = replace(after, revision=0)
         else:
             values = sql.changed(before.payment, payment)
             if (after.owner, after.until) != (before.owner, before.until):
-                values |= {"owner": after.owner, "until": after.until + self._engine.ahead}
+                values |= {"owner": after.owner, "until": after.until + ahead}
             # Random, so that one that is there after a backup was restored is that of the same content.
             after = replace(after, revision=randbits(62) if values else before.revision)
             if values:
-                db.write(sql.save(tuple(values)), [*values.values(), after.revision, payment.id])
+                statements.append((sql.save(tuple(values)), [*values.values(), after.revision, payment.id]))
         for name, value in after.settings.items():
             if value is None:
-                db.write(sql.NOT_EMPTY, (name, f"{payment.id} %"))
+                statements.append((sql.NOT_EMPTY, (name, f"{payment.id} %")))
             else:
-                db.write(sql.SET_SETTING, (name, value))
+                statements.append((sql.SET_SETTING, (name, value)))
         if payment.run is not None and (before is None or payment.run != before.payment.run):
-            db.write(sql.ADD_RUN, (payment.run, payment.id))
-        deltas: dict[tuple[str, int], Sum] = {}
-        for row, sign in ((before, -1), (after, 1)):
-            if row is not None and row.payment.counted:
-                spent, held = rules.signed(row.payment)
-                for place in zip(rules.UNITS, rules.place(row.payment.counts_until), strict=True):
-                    had, had_held = deltas.get(place, (0, 0))
-                    deltas[place] = had + sign * spent, had_held + sign * held
-        for place, delta in deltas.items():
-            if delta != (0, 0):
-                db.write(sql.COUNT, (*place, *delta))
+            statements.append((sql.ADD_RUN, (payment.run, payment.id)))
+        moved = rules.moved(None if before is None else before.payment, payment)
+        statements += [(sql.COUNT, (*place, *delta)) for place, delta in moved.items()]
+        db.write(*statements)
         return replace(after, settings={})
 
     def _row(self, row: Row) -> LedgerRow:
@@ -447,9 +430,9 @@ class Ledger:
         def step(db: Transaction) -> None:
             value = change(_setting(db, name))
             if value is None:
-                db.write(sql.REMOVE_SETTING, (name,))
+                db.write((sql.REMOVE_SETTING, (name,)))
             else:
-                db.write(sql.SET_SETTING, (name, value))
+                db.write((sql.SET_SETTING, (name, value)))
 
         self._engine.run(step, errors.NOTHING_CHANGED, write=True)
 
@@ -496,9 +479,22 @@ class Ledger:
         self._engine.close()
 
 
-def _finding(fingerprint: str, now: float, since: float, over: float) -> tuple[str, Sequence[object]]:
-    """The payment that blocks another one for the purchase, or has its answer."""
-    return sql.FIND, (fingerprint, since, math.floor(over), latest_end(now), *rules.reply_times(now))
+def _reads(
+    now: float,
+    fingerprint: str,
+    since: float,
+    over: float,
+    *,
+    payment_id: str | None = None,
+    run: str | None,
+    without: str = "",
+) -> tuple[Statement, ...]:
+    """The payment with an id, or the one that blocks another one for the purchase or has its answer; the accounts; what
+    the payments that ever belonged to a batch run count, `without` one."""
+    find = sql.FIND, rules.found_by(fingerprint, now, since, over)
+    if payment_id is not None:
+        find = sql.BY_ID, (payment_id,)
+    return find, *_accounts(now), _run(run, without)
 
 
 def _accounts(now: float) -> tuple[Statement, ...]:
