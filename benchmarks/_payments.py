@@ -44,7 +44,10 @@ def payment(created: float = NOW) -> Payment:
 def written(ledger: Ledger) -> None:
     """One payment, from its signature to its end."""
     one = replace(payment(), header=HEADER)
-    row = ledger.submit(Submit(payment=one, earlier=None, budget=BUDGET, owner="me", until=NOW + 60, over=NOW, now=NOW))
+    submit = Submit(
+        payment=one, earlier=None, origin=one.origin, budget=BUDGET, owner="me", until=NOW + 60, over=NOW, now=NOW
+    )
+    row = ledger.submit(submit)
     report = Report(DELIVERED, "delivered", receipt=RECEIPT)
     done = ledger.update(one.id, Record(report=report, signatures=1, owner="me", now=NOW), row).payment
     assert done.stage is PaymentStage.ANSWERED

@@ -20,6 +20,7 @@ from eth_account.messages import encode_typed_data
 from tradesdk._market import price
 from tradesdk._values.http import Headers, RawResponse
 from tradesdk._values.payment import USDC, Payment
+from tradesdk.payments.buyer import new_nonce
 from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, check_url, choose, longest_validity
 from tradesdk.payments.protocol import encode_payment, parse_offer
 from tradesdk.payments.signing.secp256k1 import keccak256
@@ -29,7 +30,6 @@ from tradesdk.payments.signing.signer import (
     Signer,
     check_signature,
     digest_of,
-    new_nonce,
     signed_authorization,
 )
 

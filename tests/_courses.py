@@ -408,7 +408,7 @@ class Search:
             origin=origin_of(URL),
             url=URL,
             body=call.request.body or b"",
-            path=call.request.path,
+            path=call.request.target,
             tokens=2,
             amount=PRICE,
             name=letter if self.case.named else None,

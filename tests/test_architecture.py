@@ -48,7 +48,7 @@ HTTPX_FILES = {
     *(
         f"tradesdk/{flavour}/{file}.py"
         for flavour in ("_async", "_sync")
-        for file in ("client", "connection_pool", "deadline_stream", "httpx_sender")
+        for file in ("client", "connection_pool", "httpx_sender")
     ),
     "tradesdk/_sync/concurrency.py",
     "tradesdk_mock/in_process/httpx_transport.py",

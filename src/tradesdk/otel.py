@@ -271,7 +271,7 @@ class _Instruments:
     @contextmanager
     def _buy(self, driver: Any, bought: Any, **_: Any) -> Iterator[MeasuredCall]:
         is_new, around = not isinstance(bought, Payment), MeasuredCall((bought,))
-        path = bought.request.path if is_new else urlsplit(bought.url).path
+        path = bought.request.target if is_new else urlsplit(bought.url).path
         amount = price(path, bought.tokens or 0) if is_new else bought.amount
         if not amount:
             yield around
@@ -391,8 +391,9 @@ def _money(name: str, meters: MeterProvider | None) -> Callable[[CallbackOptions
 def _described(session: Any, request: Any) -> tuple[str, dict[str, Any]]:
     """Name and attributes of a call's span."""
     url, template = urlsplit(session.base_url), _template(request)
-    query = [(name, "REDACTED" if is_secret(name) else value) for name, value in parse_qsl(request.query)]
-    full = session.base_url + request.path + (f"?{urlencode(query)}" if query else "")
+    path, _, given = request.target.partition("?")
+    query = [(name, "REDACTED" if is_secret(name) else value) for name, value in parse_qsl(given)]
+    full = session.base_url + path + (f"?{urlencode(query)}" if query else "")
     known = {
         "http.request.method": request.method,
         "server.address": url.hostname or "",
@@ -405,7 +406,7 @@ def _described(session: Any, request: Any) -> tuple[str, dict[str, Any]]:
 
 def _template(request: Any) -> str:
     """The path without ids."""
-    parts = request.path.split("/")
+    parts = request.target.partition("?")[0].split("/")
     if len(parts) > 3:
         parts[3] = "{id}" if parts[2] in _ITEMS else parts[3] if parts[2] == "signals" else "*"
     return "/".join(parts)

@@ -109,5 +109,5 @@ def networked(patch: pytest.MonkeyPatch, service: httpx.AsyncBaseTransport) -> A
     """From now on, clients with connections of their own reach `service`."""
     network = AsyncNetwork(service)
     patch.setattr(httpcore, "AnyIOBackend", lambda: network)
-    patch.setattr("tradesdk._async.deadline_stream.connect", lambda backend, *where: backend.connect_tcp(*where))
+    patch.setattr("tradesdk._async.connection_pool.connect", lambda backend, *where: backend.connect_tcp(*where))
     return network

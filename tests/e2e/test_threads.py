@@ -11,8 +11,7 @@ import pytest
 
 from tradesdk import TradeClient
 from tradesdk._http.settings import Origin
-from tradesdk._sync.connection_pool import ConnectionPool
-from tradesdk._system.sockets import is_readable
+from tradesdk._sync.connection_pool import ConnectionPool, _is_readable
 
 from .._answers import ACCOUNT, KEY
 from .._clock import VirtualClock
@@ -55,4 +54,4 @@ def test_a_connection_that_another_thread_has_just_closed_is_not_an_error() -> N
     """Else the answer of this call would be lost while it looks at a kept connection of another one."""
     closed = socket.socket()
     closed.close()
-    assert is_readable(closed)
+    assert _is_readable(closed)

@@ -86,7 +86,7 @@ def wanted(payment: Payment | None = None, budget: Budget = PLENTY, **changes: A
     header = changes.pop("header", HEADER)
     payment = replace(payment if earlier is None else with_terms(earlier, payment), header=header)
     values: dict[str, Any] = {"earlier": None, "owner": "nobody", "until": 0.0, "over": 0.0, "now": NOW}
-    return Submit(payment=payment, budget=budget, **{**values, **changes})
+    return Submit(payment=payment, origin=payment.origin, budget=budget, **{**values, **changes})
 
 
 def submit(store: Ledger, payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Payment | None:

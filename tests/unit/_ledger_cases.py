@@ -1213,7 +1213,8 @@ def only_one_purchase_is_signed_for_an_empty_wallet(store: Ledger, name: str | N
 def asking(store: Ledger, payment: Payment, now: float) -> EmptyWallet | None:
     """Which purchase asks for the wallet of a payment."""
     settings = store.overview("", PLENTY, now=now).settings
-    return EmptyWallet.read(settings.get(empty_of(payment.payer, payment.origin)))
+    text = settings.get(empty_of(payment.payer, payment.origin))
+    return None if text is None else EmptyWallet.read(text)
 
 
 @case

@@ -95,7 +95,7 @@ def test_members_together_follow_the_rules_of_one_window(
             if chance.random() < 0.8:
                 given = headers(clock, left, limit, ends)
                 member.answered(claim, given)
-                window.observe(given, now=clock.now(), monotonic=clock.now())
+                window.observe(given, now=lambda: clock.now(), monotonic=clock.now())
 
 
 def test_a_request_that_was_not_sent_is_given_back(members: Callable[[VirtualClock], SharedWindow], key: str) -> None:

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk._values.payment import USDC
+from tradesdk.payments.buyer import new_nonce
 from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION
 from tradesdk.payments.signing.secp256k1 import keccak256
-from tradesdk.payments.signing.signer import DOMAIN_SEPARATOR, TYPE_HASH, authorization_signable, new_nonce
+from tradesdk.payments.signing.signer import DOMAIN_SEPARATOR, TYPE_HASH, authorization_signable
 
 from .._payments import payment
 from .._rows import each_of

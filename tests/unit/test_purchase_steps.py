@@ -49,7 +49,7 @@ from ._offers import offer_2
 
 CALL = market.token_prices(TWO)
 INTENT = PurchaseIntent(
-    origin=BASE, url=BASE + CALL.request.path, body=CALL.request.body or b"", path=CALL.request.path, tokens=2,
+    origin=BASE, url=BASE + CALL.request.target, body=CALL.request.body or b"", path=CALL.request.target, tokens=2,
     amount=PRICE,
 )  # fmt: skip
 

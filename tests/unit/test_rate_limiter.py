@@ -4,6 +4,7 @@ import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,7 +45,7 @@ class World:
         if date:
             moment = datetime.fromtimestamp(EPOCH + int(self.time if written is None else written), UTC)
             headers["date"] = format_datetime(moment, usegmt=True)
-        self.throttle.observe(headers, now=EPOCH + self.time + self.local_off, monotonic=self.monotonic)
+        self.throttle.observe(headers, now=partial(float, EPOCH + self.time + self.local_off), monotonic=self.monotonic)
 
     def claim(self) -> float:
         return self.throttle.claim(self.monotonic)
@@ -267,7 +268,7 @@ def test_one_after_the_other_never_collects_a_429(limit: int, pauses: list[float
             time += wait
         refused, headers = service.answer(time)
         assert not refused
-        throttle.observe(headers, now=WINDOWS + time + off, monotonic=MONOTONIC + time)
+        throttle.observe(headers, now=partial(float, WINDOWS + time + off), monotonic=MONOTONIC + time)
 
 
 @given(
@@ -281,7 +282,7 @@ def test_answers_that_come_late_and_out_of_order_open_nothing(
     """Each request is a pause before it and the time its answer travels. The service answers at once."""
     service, throttle = Service(limit), RateWindow()
     _, headers = service.answer(0.0)
-    throttle.observe(headers, now=WINDOWS + off, monotonic=MONOTONIC)
+    throttle.observe(headers, now=partial(float, WINDOWS + off), monotonic=MONOTONIC)
     time = 0.0
     travelling: list[tuple[float, dict[str, str]]] = []
     for pause, delay in requests:
@@ -289,7 +290,9 @@ def test_answers_that_come_late_and_out_of_order_open_nothing(
         while True:
             for arrival, headers in sorted(travelling, key=lambda item: item[0]):
                 if arrival <= time:
-                    throttle.observe(headers, now=WINDOWS + arrival + off, monotonic=MONOTONIC + arrival)
+                    throttle.observe(
+                        headers, now=partial(float, WINDOWS + arrival + off), monotonic=MONOTONIC + arrival
+                    )
             travelling = [item for item in travelling if item[0] > time]
             wait = throttle.claim(MONOTONIC + time)
             if not wait:
@@ -307,5 +310,5 @@ def test_it_always_recovers(limit: int, texts: list[str]) -> None:
     for text in texts:
         time += 1
         headers = {**Service(limit).answer(time)[1], names[len(text) % 4]: text}
-        throttle.observe(headers, now=WINDOWS + time, monotonic=MONOTONIC + time)
+        throttle.observe(headers, now=partial(float, WINDOWS + time), monotonic=MONOTONIC + time)
     assert throttle.claim(MONOTONIC + time + 3600) == 0

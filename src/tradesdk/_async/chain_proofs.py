@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from .._values.payment import Payment
@@ -56,9 +55,9 @@ class AsyncChainProofs:
         evidence, now = f"chain: {verdict.reason}", self._buyer.clock.now()
         mark = Mark(paid=paid, evidence=evidence, signatures=payment.signatures, now=now)
         try:
-            return (await in_thread(lambda: ledger.update(payment.id, mark))).payment
+            return (await in_thread(ledger.update, payment.id, mark)).payment
         except PaymentRefusedError:  # another process has marked it, or signed it again
-            return await in_thread(lambda: ledger.get(payment.id)) or payment
+            return await in_thread(ledger.get, payment.id) or payment
 
     async def make_room(self, intent: PurchaseIntent, terms: Terms, time_left: float) -> bool:
         """Ask about the held payments that are in the way of a call. Whether it is worth another look at the ledger."""
@@ -69,7 +68,7 @@ class AsyncChainProofs:
         if not await turn.acquire(seconds):
             return False
         try:
-            found = await in_thread(partial(in_the_way, self._buyer, intent, terms))
+            found = await in_thread(in_the_way, self._buyer, intent, terms)
             if not found:
                 return found is None
             return any(verdict.paid is not None for _, verdict in await self.settle(found, seconds))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial, wraps
 from inspect import iscoroutinefunction
-from typing import Any, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 from weakref import WeakValueDictionary
 
 import anyio
@@ -20,6 +20,7 @@ from .._system.forks import bind
 from ..errors import TradeError
 
 T = TypeVar("T")
+P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -170,12 +171,18 @@ async def run_to_completion(step: Callable[[], Coroutine[Any, Any, T]]) -> T:
             raise canceled[0]
 
 
-async def in_time(step: Callable[[], Awaitable[T]], seconds: float) -> T:
-    """Do `step`. Raises `TimeoutError` when it takes longer than so many seconds."""
-    results: list[T] = []
-    with anyio.fail_after(seconds):
-        results.append(await step())
-    return results[0]
+async def shielded_within(
+    step: Callable[[], Coroutine[Any, Any, T]], seconds: float, canceled: list[BaseException]
+) -> T:
+    """As `shielded`. Raises `TimeoutError` when it takes longer than so many seconds."""
+
+    async def in_time() -> T:
+        results: list[T] = []
+        with anyio.fail_after(seconds):
+            results.append(await step())
+        return results[0]
+
+    return await shielded(in_time, canceled)
 
 
 async def raise_cancellation() -> None:
@@ -206,19 +213,24 @@ class AsyncUnderWay:
             await end.wait()
 
 
-async def in_thread(function: Callable[[], T]) -> T:
-    """Run a blocking function in a thread, to its end even when canceled meanwhile; then raise the cancellation."""
-    await checkpoint_if_cancelled()
-    return await always_in_thread(function)
+async def in_thread(function: Callable[P, T], *args: P.args, **given: P.kwargs) -> T:
+    """Call a blocking function in a thread, to its end even when canceled meanwhile; then raise the cancellation.
 
-
-async def always_in_thread(function: Callable[[], T], *, extra: bool = False) -> T:
-    """As `in_thread`, also when canceled before: for what has to be written down.
-
-    `extra`: in one thread more than anyio's limit, which may all be busy for long.
+    In the blocking twin it is called as it is: `scripts/unasync.py` takes this and the next two away.
     """
-    limiter = anyio.CapacityLimiter(1) if extra else None
-    return await run_to_completion(partial(anyio.to_thread.run_sync, function, limiter=limiter))
+    await checkpoint_if_cancelled()
+    return await always_in_thread(function, *args, **given)
+
+
+async def always_in_thread(function: Callable[P, T], *args: P.args, **given: P.kwargs) -> T:
+    """As `in_thread`, also when canceled before: for what has to be written down."""
+    return await run_to_completion(partial(anyio.to_thread.run_sync, partial(function, *args, **given)))
+
+
+async def in_own_thread(function: Callable[P, T], *args: P.args, **given: P.kwargs) -> T:
+    """As `always_in_thread`, in one thread more than anyio's limit, which may all be busy for long."""
+    step = partial(anyio.to_thread.run_sync, partial(function, *args, **given), limiter=anyio.CapacityLimiter(1))
+    return await run_to_completion(step)
 
 
 def require_asyncio(what: str) -> None:

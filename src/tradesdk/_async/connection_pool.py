@@ -2,12 +2,20 @@
 
 httpx's pool goes through all connections for every request, so its cost grows with the number of tasks. Here a request
 takes the connection that was used last and puts it back on top: the cost stays flat, and surplus connections expire.
+
+The HTTP library's timeouts apply to each piece: an answer that arrives byte by byte, or after endless `1xx` answers,
+would exceed any of them. So connections respect the deadline of a call.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+import math
+import select
+import socket
+import ssl
+import sys
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from typing import Any, cast
 
 import h11
@@ -15,12 +23,14 @@ import httpcore
 
 from .._http.settings import Origin
 from .._http.tls import tls_context
+from .._http.transport_errors import UnsendableError
 from .._system.clock import SystemClock
 from .._system.forks import bind
+from .._system.interrupts import failures
 from .._values.http import Headers, SentHeaders
-from .concurrency import AsyncLoopBinding, AsyncSemaphore
-from .deadline_stream import AsyncDeadlineConnection
-from .sending import Outgoing
+from ..errors import TradeError
+from .concurrency import AsyncLoopBinding, AsyncSemaphore, connect, run_to_completion
+from .sending import CLOSED, Outgoing
 
 _NO_BODY = (204, 304)
 _LONGEST_TARGET = 65_536  # as httpx has it
@@ -70,13 +80,15 @@ class AsyncConnectionPool:
         return self._closed
 
     async def enter(self, timeout: float | None) -> Callable[[], None]:
+        if self._closed:
+            raise TradeError(CLOSED)
         slots = self._slots
         if not await slots.acquire(timeout):
             raise httpcore.PoolTimeout("no connection became free in time")
         return slots.release
 
     async def send(self, outgoing: Outgoing) -> AsyncPooledAnswer:
-        self._home.check()
+        self._home.check()  # async only
         connection = await self._connection()
         try:
             connection.watch = outgoing.watch
@@ -217,3 +229,104 @@ def _announces_body(response: httpcore.Response) -> bool:
         (name.lower() == b"content-length" and value != b"0") or name.lower() == b"transfer-encoding"
         for name, value in response.headers
     )
+
+
+class AsyncDeadlineConnection(httpcore.AsyncHTTPConnection):
+    """A connection whose reads and writes end by `give_up`, a time of `SystemClock.monotonic`."""
+
+    def __init__(self, origin: httpcore.Origin, ssl_context: ssl.SSLContext | None, keepalive_expiry: float) -> None:
+        super().__init__(
+            origin=origin,
+            ssl_context=ssl_context,
+            keepalive_expiry=keepalive_expiry,
+            network_backend=_AsyncBackend(self),
+        )
+        self.give_up = math.inf
+        self.network_stream: httpcore.AsyncNetworkStream | None = None
+        self.watch: Callable[[object], None] | None = None
+
+    def reads_from(self, stream: httpcore.AsyncNetworkStream) -> None:
+        """Set the network stream: after connecting, and again after TLS."""
+        self.network_stream = stream
+        if self.watch is not None:
+            self.watch(stream)
+
+    def has_leftover(self) -> bool:
+        """Whether bytes came after the answer: they would be read as the next answer."""
+        http11 = getattr(self._connection, "_h11_state", None)  # not available elsewhere
+        return http11 is not None and bool(http11.trailing_data[0])
+
+    def time_left(self, timeout: float | None, expired: type[httpcore.TimeoutException]) -> float | None:
+        """`timeout`, at most the seconds left until `give_up`."""
+        left = self.give_up - SystemClock.monotonic()
+        if left <= 0:
+            raise expired("the deadline has passed")
+        return timeout if left == math.inf else left if timeout is None else min(timeout, left)
+
+
+class _AsyncBackend(httpcore.AsyncNetworkBackend):
+    def __init__(self, connection: AsyncDeadlineConnection) -> None:
+        self._connection = connection
+        self._inner = cast(httpcore.AsyncNetworkBackend, httpcore.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        timeout = self._connection.time_left(timeout, httpcore.ConnectTimeout)
+        try:
+            stream = await connect(self._inner, host, port, timeout, local_address, socket_options)
+        except UnicodeError as error:  # a name that no resolver takes
+            raise UnsendableError(str(error)) from error
+        self._connection.reads_from(stream)
+        return _AsyncStream(self._connection, stream)
+
+
+class _AsyncStream(httpcore.AsyncNetworkStream):
+    def __init__(self, connection: AsyncDeadlineConnection, inner: httpcore.AsyncNetworkStream) -> None:
+        self._connection = connection
+        self._inner = inner
+        self._socket = inner.get_extra_info("socket")
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return await self._inner.read(max_bytes, self._connection.time_left(timeout, httpcore.ReadTimeout))
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        if buffer:  # the end of a body is often empty
+            await self._inner.write(buffer, self._connection.time_left(timeout, httpcore.WriteTimeout))
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            timeout = self._connection.time_left(timeout, httpcore.ConnectTimeout)
+            secure = await self._inner.start_tls(ssl_context, server_hostname, timeout)
+        except BaseException:  # the library closes the socket after errors, but not when canceled
+            await run_to_completion(self._inner.aclose)
+            raise
+        self._connection.reads_from(secure)
+        return _AsyncStream(self._connection, secure)
+
+    def get_extra_info(self, info: str) -> Any:
+        if info == "is_readable" and self._socket is not None:
+            return _is_readable(self._socket)  # asked for each call: the layers below would look for it again
+        return self._inner.get_extra_info(info)
+
+
+def _is_readable(sock: socket.socket) -> bool:
+    """Whether reading would not wait: something came, or a side has closed."""
+    try:
+        if sys.platform == "win32":
+            return bool(select.select([sock], [], [], 0)[0])
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        return bool(poll.poll(0))
+    except failures(ValueError):  # another thread of ours has just closed it
+        return True

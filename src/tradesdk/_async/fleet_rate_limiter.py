@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -55,22 +54,26 @@ class AsyncFleetRateLimiter:
     async def claim(self, name: str, /) -> RateClaim:
         """Take one request from the window of an API key."""
         claims: list[RateClaim] = []
+
+        def claim_one() -> None:
+            claims.append(self._window.claim(name))
+
         try:
-            await in_thread(lambda: claims.append(self._window.claim(name)))
+            await in_thread(claim_one)
         except BaseException:  # canceled meanwhile
             for claim in claims:
-                await always_in_thread(partial(self._window.failed, claim, sent=False))
+                await always_in_thread(self._window.failed, claim, sent=False)
             raise
         (claim,) = claims
         return RateClaim(with_jitter(claim.wait), name, "") if claim.wait else claim
 
     async def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:
         """Note what an answer says of the window."""
-        await in_thread(lambda: self._window.answered(claim, headers))
+        await in_thread(self._window.answered, claim, headers)
 
     async def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
         """Give the request back if it was not sent."""
-        await in_thread(lambda: self._window.failed(claim, sent=sent))
+        await in_thread(self._window.failed, claim, sent=sent)
 
     async def aclose(self) -> None:
         """Close the connection. The next use opens another one."""

@@ -97,7 +97,7 @@ class AsyncFleetRelay:
     async def _take_turns(self) -> None:
         clock, waits = SystemClock(), False
         while not self._interruptible.shut:
-            wait = await in_thread(lambda: self._relay.take(self._client._session.clock.now()))
+            wait = await in_thread(self._relay.take, self._client._session.clock.now())
             if not wait:
                 waits = False
                 await self._lead()
@@ -128,7 +128,7 @@ class AsyncFleetRelay:
     async def _add(self, item: StreamSignal | Gap) -> None:
         found = storable(item)
         if found is not None:
-            await in_thread(lambda: self._relay.add(found))
+            await in_thread(self._relay.add, found)
 
     def _leave(self) -> None:
         try:

@@ -123,7 +123,7 @@ class AsyncFleetSignals:
             raise InvalidArgumentError("ack needs group=")
         if self._taken == signal.id:
             self._taken = None
-        return await in_thread(lambda: self._member.done(signal.id))
+        return await in_thread(self._member.done, signal.id)
 
     async def once(self, key: str) -> bool:
         """Whether this is the first call for a key in the whole fleet: True for one caller, for at least 90 days.
@@ -137,7 +137,7 @@ class AsyncFleetSignals:
         key = _text("key", key)
         from .._fleet.signals import once
 
-        return await in_thread(lambda: once(self._member.link, key))
+        return await in_thread(once, self._member.link, key)
 
     def __aiter__(self) -> Self:
         return self
@@ -197,7 +197,7 @@ class AsyncFleetSignals:
                 if away or (isinstance(error, APIStatusError) and (error.status == 429 or error.status >= 500)):
                     raise  # when it is asked again, this is read again
                 items = [lost(behind, f"the history cannot be read: {error.headline}")]
-        await in_thread(lambda: self._member.recovered(behind, items))
+        await in_thread(self._member.recovered, behind, items)
 
     def _tell_of_relay(self) -> None:
         if self._member.unrelayed and not self._unrelayed:

@@ -17,8 +17,9 @@ from .._http.tls import tls_context
 from .._http.transport_errors import UnsendableError, before_sending
 from .._system.clock import SystemClock
 from .._values.http import Headers
+from ..errors import TradeError
 from .concurrency import AsyncLoopBinding
-from .sending import Outgoing
+from .sending import CLOSED, Outgoing
 
 
 class AsyncHttpClient(Protocol):
@@ -69,6 +70,8 @@ class AsyncHttpxSender:
         return self._client.is_closed
 
     async def enter(self, timeout: float | None) -> Callable[[], None]:
+        if self._client.is_closed:
+            raise TradeError(CLOSED)
         return _leave
 
     async def send(self, outgoing: Outgoing) -> AsyncHttpxAnswer:

@@ -370,8 +370,8 @@ class AsyncMarketClient(AsyncBaseClient):
 
         Payments that are just being sent are waited for, and written down.
         """
-        if self._owner:
-            await self._paying.exchanges.over()
+        if self._owner:  # async only
+            await self._paying.exchanges.over()  # async only
         await super().aclose()
         if self._own_witness is not None:
             await self._own_witness.aclose()

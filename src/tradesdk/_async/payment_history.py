@@ -42,7 +42,7 @@ class AsyncPayments:
         store = self._driver.buyer.ledger
         if payment_id:
             required_text("payment_id", payment_id)
-        found = await in_thread(lambda: store.get(payment_id))
+        found = await in_thread(store.get, payment_id)
         if found is None:
             raise PaymentRefusedError(
                 f"the ledger has no payment {printable(without_keys(payment_id), 60)}",
@@ -72,15 +72,13 @@ class AsyncPayments:
         if not isinstance(stages, Collection) or not all(isinstance(stage, PaymentStage) for stage in stages):
             raise InvalidArgumentError("stages must be a list of PaymentStage, such as [PaymentStage.SENT]")
         before = optional_identifier("before", before)
-        store = self._driver.buyer.ledger
-        return await in_thread(
-            lambda: store.history(stages=tuple(stages), unproven=unproven, limit=limit, before=before)
-        )
+        history = partial(self._driver.buyer.ledger.history, unproven=unproven, limit=limit, before=before)
+        return await in_thread(history, stages=tuple(stages))
 
     async def spending(self) -> Spending:
         """What is spent and held, and what the budgets leave."""
         buyer = self._driver.buyer
-        return await in_thread(lambda: buyer.ledger.spending(buyer.budget, now=buyer.clock.now()))
+        return await in_thread(buyer.ledger.spending, buyer.budget, now=buyer.clock.now())
 
     async def resume(self, payment_id: str) -> MarketResult[Any]:
         """Resend a payment with the same bytes, and return what it bought. It cannot be taken twice.
@@ -155,7 +153,7 @@ class AsyncPayments:
         """
         payment = await self.get(payment_id)
         store = self._driver.buyer.ledger
-        return (await in_thread(lambda: store.update(payment.id, Collect(keep=True)))).payment
+        return (await in_thread(store.update, payment.id, Collect(keep=True))).payment
 
     async def mark(self, payment_id: str, *, paid: bool) -> Payment:
         """Mark a payment without proof as paid or unpaid, after checking the wallet.
@@ -177,7 +175,7 @@ class AsyncPayments:
             if payment.valid_before + GRACE > earliest:
                 raise not_expired(payment)  # by the local clock it may look expired
         mark = Mark(paid=paid, now=buyer.clock.now())
-        return (await in_thread(lambda: buyer.ledger.update(payment_id, mark))).payment
+        return (await in_thread(buyer.ledger.update, payment_id, mark)).payment
 
     async def mark_expired(self, *, paid: bool, older_than: float) -> _Payments:
         """Mark all payments that expired at least `older_than` seconds ago without proof, and return them.
@@ -246,12 +244,12 @@ class AsyncPayments:
         except TradeError:
             raise InvalidArgumentError("a recipient must be an address: 0x and 40 hexadecimal digits") from None
         name = recipients_of(origin_of(self._driver.session.base_url))
-        await in_thread(lambda: ledger.set_setting(name, lambda known: with_address(known, recipient)))
+        await in_thread(ledger.set_setting, name, lambda known: with_address(known, recipient))
 
     async def trusted(self) -> _Addresses:
         """The known recipients of payments for this client's service, oldest first."""
         ledger, name = self._driver.buyer.ledger, recipients_of(origin_of(self._driver.session.base_url))
-        return addresses(await in_thread(lambda: ledger.setting(name)))
+        return addresses(await in_thread(ledger.setting, name))
 
     async def _unresolved(self) -> _Payments:
         """Payments of which only the chain or a person can say what became of them."""
@@ -274,7 +272,7 @@ class AsyncPayments:
         found: _Payments = []
         before: str | None = None
         while True:
-            page = await in_thread(partial(history, limit=200, before=before))
+            page = await in_thread(history, limit=200, before=before)
             found += page
             if len(page) < 200:
                 return found

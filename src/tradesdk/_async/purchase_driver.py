@@ -27,7 +27,15 @@ from ..payments.ledger.claims import owner_name
 from ..payments.purchases import item_name, purchase_name
 from ..payments.results import DryRun, MarketResult, Quote
 from .chain_proofs import AsyncChainProofs
-from .concurrency import AsyncKeyedLock, AsyncUnderWay, always_in_thread, in_thread, raise_cancellation, sleep
+from .concurrency import (
+    AsyncKeyedLock,
+    AsyncUnderWay,
+    always_in_thread,
+    in_own_thread,
+    in_thread,
+    raise_cancellation,
+    sleep,
+)
 from .sending import Handover
 from .token_check import AsyncTokenCheck
 
@@ -51,8 +59,8 @@ class AsyncPurchaseDriver:
         self.buyer = buyer
         self.proofs = proofs
         self.tokens = AsyncTokenCheck() if check_tokens else None
-        self.exchanges = AsyncUnderWay()
-        """Payments that are just being sent and written down."""
+        self.exchanges = AsyncUnderWay()  # async only
+        """Payments that are just being sent and written down."""  # async only
         self._locks = AsyncKeyedLock()
         self._origin = origin_of(session.base_url)
         self._time_asked_at = -math.inf
@@ -65,7 +73,7 @@ class AsyncPurchaseDriver:
 
     async def quote(self, call: MarketRequest[Any], max_price: int | None = None, purchase: str | None = None) -> Quote:
         """The published price, and what the budgets leave."""
-        return await in_thread(partial(quote, self.buyer, self._intent(call, max_price, purchase)))
+        return await in_thread(quote, self.buyer, self._intent(call, max_price, purchase))
 
     async def buy(
         self,
@@ -116,7 +124,7 @@ class AsyncPurchaseDriver:
         for payment in [result.payment for result in results]:
             if payment is not None:
                 change, row = Reopen(owner=owner_name(), reply=payment.reply or b""), LedgerRow(payment)
-                await always_in_thread(partial(self.buyer.ledger.update, payment.id, change, row))
+                await always_in_thread(self.buyer.ledger.update, payment.id, change, row)
 
     async def sync_clock(self) -> None:
         """Learn the service's time, if it is not known, from a free request. If that fails, the local clock is used."""
@@ -148,16 +156,16 @@ class AsyncPurchaseDriver:
     ) -> PurchaseIntent:
         request = call.request
         if job is not None:
-            name = item_name(job, request.path, request.body or b"")
+            name = item_name(job, request.target, request.body or b"")
         elif name is not None:
             name = purchase_name(name)
         return PurchaseIntent(
             origin=self._origin,
             url=self.session.base_url + request.target,
             body=request.body or b"",
-            path=request.path,
+            path=request.target,
             tokens=call.tokens,
-            amount=price(request.path, call.tokens or 0),
+            amount=price(request.target, call.tokens or 0),
             max_price=max_price,
             name=name,
         )
@@ -186,12 +194,13 @@ class AsyncPurchaseDriver:
             is_success = 200 <= of.response.status < 300
             return Answer(of.response, of.problem if is_success else paid.refusal(call.request, of.response))
 
-        def in_ledger(row: LedgerRow | None, change: LedgerChange | Submit) -> LedgerRow | None:
+        def write(row: LedgerRow | None, change: LedgerChange | Submit) -> None:
             if isinstance(change, Submit):
-                return buyer.ledger.submit(change)
+                results.append(buyer.ledger.submit(change))
+                return
             if held is not None and isinstance(change, Record) and isinstance(change.ends, Collect):
                 change = replace(change, ends=ReleaseClaim(owner=change.owner))  # the caller does not get the answer
-            return None if row is None else buyer.ledger.update(row.payment.id, change, row)
+            results.append(None if row is None else buyer.ledger.update(row.payment.id, change, row))
 
         async def give_back() -> None:
             nonlocal slot
@@ -204,7 +213,7 @@ class AsyncPurchaseDriver:
             result: Any = None
             match effect:
                 case effects.Look(at, since):
-                    result = await in_thread(partial(look, buyer, intent, at, since))
+                    result = await in_thread(look, buyer, intent, at, since)
                 case effects.Sync():
                     await self.sync_clock()
                 case effects.Balance():
@@ -219,26 +228,23 @@ class AsyncPurchaseDriver:
                 case effects.Slot():
                     slot = await paid.claim(call.request, give_up)
                 case effects.Sign(terms, seen, owner):
-                    result = await in_thread(partial(sign, buyer, intent, terms, seen, owner))
+                    result = await in_thread(sign, buyer, intent, terms, seen, owner)
                 case effects.Write(row, change):
-                    # Signers that block may have all threads.
-                    await always_in_thread(lambda: results.append(in_ledger(row, change)), extra=True)
+                    await in_own_thread(write, row, change)  # signers that block may have all others
                     return
                 case effects.Send(payment):
                     claim, slot = slot, None
                     request = call.request._replace(body=payment.body)  # its fields may have another order
                     handover = Handover(payment)
-                    exchange.enter_context(self.exchanges.one())
+                    exchange.enter_context(self.exchanges.one())  # async only
                     try:
                         await paid.exchange(request, self._end_of_exchange(give_up), handover, claim)
                     finally:
                         results.extend(filter(None, [outcome(handover)]))
-                        await raise_cancellation()
+                        await raise_cancellation()  # async only
                     return
                 case effects.Sleep(seconds):
                     await sleep(buyer.clock, seconds)
-                case effects.HandOver():
-                    await raise_cancellation()
             results.append(result)
 
         async def run(first: Callable[[], Effect]) -> bool:
@@ -256,6 +262,8 @@ class AsyncPurchaseDriver:
                                 raise held
                         if slot is not None and not isinstance(effect, effects.Sign | effects.Write | effects.Send):
                             await give_back()
+                        if isinstance(effect, effects.HandOver):  # async only
+                            await raise_cancellation()  # async only
                         await carry_out(effect)
                     except TradeError as error:
                         if not results:  # else the answer is there, and cannot be read

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+CLOSED = "this client is closed; make a new one"
+
 
 class Outgoing(NamedTuple):
     """One request to send. It ends within `deadline` seconds."""
@@ -82,6 +84,8 @@ class AsyncSender(Protocol):
 
     async def enter(self, timeout: float | None) -> Callable[[], None]:
         """Wait until fewer requests are on the way than may be. Returns what has to be called at the end of this one.
+
+        Raises `TradeError` when this is closed.
 
         A stream does not ask: it lasts, and a hundred of them would leave no connection for calls.
         """

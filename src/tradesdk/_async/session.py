@@ -22,8 +22,8 @@ from .._http.transport_errors import connection_error, transport_error
 from .._system.clock import Clock
 from .._system.interrupts import failures
 from .._values.http import RateClaim, RateLimit, RawResponse, SentHeaders
-from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
-from .concurrency import AsyncInterruptible, in_time, run_to_completion, shielded, sleep
+from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError
+from .concurrency import AsyncInterruptible, run_to_completion, shielded_within, sleep
 from .sending import AsyncAnswer, AsyncSender, Handover, Outgoing
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class AsyncLocalRateLimiter:
         return RateClaim(with_jitter(wait)) if wait else _GRANTED
 
     async def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:
-        self._window.observe(headers, now=self._clock.now(), monotonic=self._clock.monotonic())
+        self._window.observe(headers, now=self._clock.now, monotonic=self._clock.monotonic())
 
     async def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
         if claim.id and not sent:
@@ -232,8 +232,6 @@ class AsyncSession:
             claim = await self.claim(request, give_up)
         try:  # at once: a signal handler may raise after any call
             started = clock.monotonic()
-            if self.sender.is_closed:
-                raise TradeError("this client is closed; make a new one")
             headers = self._headers if request.body is None else self._headers_json
             if headers is None:
                 headers = self.header_list(request.body)
@@ -245,12 +243,11 @@ class AsyncSession:
             leave = await self.sender.enter(timeout["pool"])
             try:
                 sent = True
-                if handover is None:
-                    answer, body = await self._transfer(outgoing, give_up)
-                else:
+                transfer = partial(self._transfer, outgoing, give_up)
+                if handover is not None:
                     handover.is_sent = True
-                    transfer = partial(self._transfer, outgoing, give_up)
-                    answer, body = await shielded(partial(in_time, transfer, outgoing.deadline), canceled)
+                    transfer = partial(shielded_within, transfer, outgoing.deadline, canceled)  # async only
+                answer, body = await transfer()
             finally:
                 leave()
             status, content = answer.status, body.content()

@@ -29,7 +29,7 @@ from ..errors import (
     TradeError,
 )
 from ..models.stream import StreamItem, StreamSignal, StreamStats
-from .concurrency import AsyncInterruptible, Interrupted, always_in_thread
+from .concurrency import AsyncInterruptible, Interrupted, in_own_thread
 from .stream_connection import AsyncStreamConnection
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class AsyncSignalStream(Generic[ItemT]):
 
     async def _save(self, checkpoint: CheckpointFile) -> None:
         begin = self._state.deduplicator.begin
-        await always_in_thread(lambda: checkpoint.save(self._state.state), extra=True)
+        await in_own_thread(checkpoint.save, self._state.state)
         self._saved_begin = begin
 
     # iterating
@@ -251,7 +251,7 @@ class AsyncSignalStream(Generic[ItemT]):
         state = None
         if self._checkpoint is not None:
             try:
-                state = await always_in_thread(self._checkpoint.open, extra=True)
+                state = await in_own_thread(self._checkpoint.open)
             except BaseException:  # the next attempt opens it again
                 await self._release()
                 raise
@@ -375,7 +375,7 @@ class AsyncSignalStream(Generic[ItemT]):
 
     async def _release(self) -> None:
         if self._checkpoint is not None:
-            await always_in_thread(self._checkpoint.close, extra=True)
+            await in_own_thread(self._checkpoint.close)
 
     async def __aenter__(self) -> AsyncSignalStream[ItemT]:
         self._entered = True

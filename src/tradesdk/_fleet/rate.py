@@ -91,7 +91,7 @@ class SharedWindow:
 
     def answered(self, claim: RateClaim, headers: Mapping[str, str]) -> None:
         """Note what an answer says of the window."""
-        self._latest.observe(headers, now=self._clock.now(), monotonic=self._clock.monotonic())
+        self._latest.observe(headers, now=self._clock.now, monotonic=self._clock.monotonic())
         with self._link.lock, suppress(FleetError):  # the next claim says so
             self._observe(claim.name, headers)
 
@@ -160,7 +160,7 @@ class SharedWindow:
         _, _, (row,) = self._run([("BEGIN", ()), (_ADD, (key,)), (_LOCK, (key,))])
         limit, reset, guessed, remaining, ends = row
         window = RateWindow.restored(limit, reset, guessed, None if remaining is None else max(0, remaining), ends)
-        window.observe(headers, now=self._clock.now(), monotonic=self._now())
+        window.observe(headers, now=self._clock.now, monotonic=self._now())
         after = window.state()
         self._run([(_SAVE, (key, *after)), ("COMMIT", ())])
         self._known[key] = Row(after)

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 
 from .._values.http import RateLimit
-from .response import count, rate_limit
 from .service_time import reset_time, server_now
 
 _WINDOW = 60.0  # limits are per minute
 _FARTHEST = _WINDOW + 5  # a reset further away is not believed: it or a clock is wrong
+
+
+def rate_limit(headers: Mapping[str, str]) -> RateLimit | None:
+    """The three `X-RateLimit-*` headers; None when all are missing."""
+    limit = count(headers.get("x-ratelimit-limit"))
+    remaining = count(headers.get("x-ratelimit-remaining"))
+    reset = reset_time(headers)
+    if limit is None and remaining is None and reset is None:
+        return None
+    return RateLimit(limit, remaining, None if reset is None else datetime.fromtimestamp(reset, UTC))
+
+
+def count(text: str | None) -> int | None:
+    """The number in a header; None when it is missing or no plausible one."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 class RateWindow:
@@ -73,7 +88,8 @@ class RateWindow:
             if self._left is not None and (self._limit is None or self._left < int(self._limit)):
                 self._left += 1
 
-    def observe(self, headers: Mapping[str, str], *, now: float, monotonic: float) -> None:
+    def observe(self, headers: Mapping[str, str], *, now: Callable[[], float], monotonic: float) -> None:
+        """Take in what an answer says. `now`: the local clock in Unix seconds."""
         reset, limit = headers.get("x-ratelimit-reset"), headers.get("x-ratelimit-limit")
         left = count(headers.get("x-ratelimit-remaining"))
         if left is None or reset is None:
@@ -87,7 +103,7 @@ class RateWindow:
             moment = reset_time({"x-ratelimit-reset": reset})
             if moment is None:
                 return
-            away = moment - server_now(headers, now)
+            away = moment - server_now(headers, now())
             if away > _FARTHEST:
                 return
             ends = monotonic + max(0.0, away)

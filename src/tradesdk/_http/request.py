@@ -48,23 +48,18 @@ class CreateLookup(Generic[T]):
 
 
 class Request(NamedTuple, Generic[T]):
-    """One request to one endpoint. Path and query are encoded; `lookup` tells whether a create happened.
+    """One request to one endpoint. `target`: path and query, encoded; `lookup` tells whether a create happened.
 
     `reads_offers`: a 402 is an answer that `decode` reads, not an error.
     """
 
     method: str
-    path: str
+    target: str
     decode: Callable[[str, str, RawResponse], T]
-    query: str = ""
     body: bytes | None = None
     operation: Operation = Operation.READ
     lookup: CreateLookup[T] | None = None
     reads_offers: bool = False
-
-    @property
-    def target(self) -> str:
-        return f"{self.path}?{self.query}" if self.query else self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +88,8 @@ def request(
     """A request to a known endpoint; values that are None are left out of query and body."""
     return Request(
         method,
-        path,
+        _target(path, query),
         decode,
-        query=encode_query(query) if query else "",
         body=None if body is None else encode_body({key: value for key, value in body.items() if value is not None}),
         operation=_OPERATIONS[method],
         lookup=lookup,
@@ -138,9 +132,8 @@ def raw_request(
         )
     return Request(
         method,
-        path,
+        _target(path, query),
         decode,
-        query=encode_query(query) if query else "",
         body=None if body is None else encode_body(body),
         operation=_OPERATIONS[method],
     )
@@ -149,6 +142,11 @@ def raw_request(
 def endpoint(*segments: str) -> str:
     """The path of an endpoint: `endpoint("agents", agent_id)` is `/v1/agents/…` with the id quoted."""
     return "/".join([PREFIX, *[quote(segment, safe="") for segment in segments]])
+
+
+def _target(path: str, query: Mapping[str, Any] | None) -> str:
+    encoded = encode_query(query) if query else ""
+    return f"{path}?{encoded}" if encoded else path
 
 
 def encode_query(query: Mapping[str, Any]) -> str:

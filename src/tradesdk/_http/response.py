@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from .._values.http import RateLimit, RawResponse, parse_json, read_json
+from .._values.http import RawResponse, parse_json, read_json
 from .._values.text import printable
 from ..errors import APIConnectionError, APIResponseError, APIStatusError, status_error_class
+from .rate_limit import rate_limit
 from .retry import Failure, FailureCause
-from .service_time import reset_time, server_wait
+from .service_time import server_wait
 from .settings import is_loopback
 
 if TYPE_CHECKING:
@@ -27,21 +27,6 @@ MAX_BODY = 4 * 1024 * 1024
 MAX_ERROR_BODY = 64 * 1024
 _GZIP = b"\x1f\x8b"
 _MAX_MEMBERS = 10_000  # of a gzip body: empty ones take time and never reach the size limit
-
-
-def rate_limit(headers: Mapping[str, str]) -> RateLimit | None:
-    """The three `X-RateLimit-*` headers; None when all are missing."""
-    limit = count(headers.get("x-ratelimit-limit"))
-    remaining = count(headers.get("x-ratelimit-remaining"))
-    reset = reset_time(headers)
-    if limit is None and remaining is None and reset is None:
-        return None
-    return RateLimit(limit, remaining, None if reset is None else datetime.fromtimestamp(reset, UTC))
-
-
-def count(text: str | None) -> int | None:
-    """The number in a header; None when it is missing or no plausible one."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 class BodyReader:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from .._values.payment import Payment
@@ -14,7 +13,7 @@ from ..payments.buyer import Buyer, PurchaseIntent, Terms
 from ..payments.ledger.changes import Mark
 from ..payments.proving import LONGEST, in_the_way
 from ..payments.results import ChainVerdict
-from .concurrency import KeyedLock, in_thread
+from .concurrency import KeyedLock
 
 if TYPE_CHECKING:
     from .chain_witness import ChainWitness
@@ -53,9 +52,9 @@ class ChainProofs:
         evidence, now = f"chain: {verdict.reason}", self._buyer.clock.now()
         mark = Mark(paid=paid, evidence=evidence, signatures=payment.signatures, now=now)
         try:
-            return (in_thread(lambda: ledger.update(payment.id, mark))).payment
+            return (ledger.update(payment.id, mark)).payment
         except PaymentRefusedError:  # another process has marked it, or signed it again
-            return in_thread(lambda: ledger.get(payment.id)) or payment
+            return ledger.get(payment.id) or payment
 
     def make_room(self, intent: PurchaseIntent, terms: Terms, time_left: float) -> bool:
         """Ask about the held payments that are in the way of a call. Whether it is worth another look at the ledger."""
@@ -66,7 +65,7 @@ class ChainProofs:
         if not turn.acquire(seconds):
             return False
         try:
-            found = in_thread(partial(in_the_way, self._buyer, intent, terms))
+            found = in_the_way(self._buyer, intent, terms)
             if not found:
                 return found is None
             return any(verdict.paid is not None for _, verdict in self.settle(found, seconds))

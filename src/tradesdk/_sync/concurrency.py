@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 from .._http import arguments
 from .._http.transport_errors import transport_error
 from .._system.clock import Clock, SystemClock
 from .._system.forks import bind
 from .._system.interrupts import failures
+from .._system.semaphore import KeyedLock as KeyedLock
 from .._system.semaphore import Semaphore as Semaphore
 from .._system.sockets import cut_off
 from ..errors import TradeError
@@ -158,44 +158,9 @@ class LoopBinding:
         """Do nothing: there is no event loop."""
 
 
-def shielded(step: Callable[[], T], canceled: list[BaseException]) -> T:
-    """Run `step`: a thread is not canceled."""
-    return step()
-
-
 def run_to_completion(step: Callable[[], T]) -> T:
     """Run `step`: a thread is not canceled."""
     return step()
-
-
-def in_time(step: Callable[[], T], seconds: float) -> T:
-    """Do `step`, which ends in time by itself."""
-    return step()
-
-
-def raise_cancellation() -> None:
-    """Do nothing: a thread is not canceled."""
-
-
-class UnderWay:
-    """Nothing: what other threads have begun goes on."""
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        yield
-
-    def over(self) -> None:
-        pass
-
-
-def in_thread(function: Callable[[], T]) -> T:
-    """Run a blocking function."""
-    return function()
-
-
-def always_in_thread(function: Callable[[], T], *, extra: bool = False) -> T:
-    """Run a blocking function."""
-    return function()
 
 
 def require_asyncio(what: str) -> None:
@@ -225,21 +190,3 @@ def repeated(step: Callable[[], object], every: float, failed: Callable[[], obje
         thread.join()
     for error in errors:
         raise error
-
-
-class KeyedLock:
-    """A lock for each key."""
-
-    def __init__(self) -> None:
-        bind(self)
-        self.forked()
-
-    def forked(self) -> None:
-        """Start afresh in a forked process: the parent's locks would never be released."""
-        self._guard = threading.Lock()
-        self._of: WeakValueDictionary[str, Semaphore] = WeakValueDictionary()
-
-    def of(self, key: str) -> Semaphore:
-        """The lock of a key."""
-        with self._guard:
-            return self._of.get(key) or self._of.setdefault(key, Semaphore(1))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from .._http.retry import with_jitter
 from .._system.clock import Clock, SystemClock
 from .._values.frames import hides_locals
 from .._values.http import RateClaim, RateLimit
-from .concurrency import always_in_thread, in_thread
 
 if TYPE_CHECKING:
     from typing import Self
@@ -56,26 +54,30 @@ class FleetRateLimiter:
     def claim(self, name: str, /) -> RateClaim:
         """Take one request from the window of an API key."""
         claims: list[RateClaim] = []
+
+        def claim_one() -> None:
+            claims.append(self._window.claim(name))
+
         try:
-            in_thread(lambda: claims.append(self._window.claim(name)))
+            claim_one()
         except BaseException:  # canceled meanwhile
             for claim in claims:
-                always_in_thread(partial(self._window.failed, claim, sent=False))
+                self._window.failed(claim, sent=False)
             raise
         (claim,) = claims
         return RateClaim(with_jitter(claim.wait), name, "") if claim.wait else claim
 
     def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:
         """Note what an answer says of the window."""
-        in_thread(lambda: self._window.answered(claim, headers))
+        self._window.answered(claim, headers)
 
     def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
         """Give the request back if it was not sent."""
-        in_thread(lambda: self._window.failed(claim, sent=sent))
+        self._window.failed(claim, sent=sent)
 
     def close(self) -> None:
         """Close the connection. The next use opens another one."""
-        in_thread(self._window.close)
+        self._window.close()
 
     def __enter__(self) -> Self:
         return self

@@ -19,7 +19,7 @@ from .._values.frames import hides_locals
 from ..errors import FleetError, TradeError
 from ..models.stream import Gap, StreamSignal
 from .client import TradeClient
-from .concurrency import Interrupted, Interruptible, always_in_thread, in_thread, repeated, require_asyncio
+from .concurrency import Interrupted, Interruptible, repeated, require_asyncio
 
 if TYPE_CHECKING:
     from typing import Self
@@ -93,12 +93,12 @@ class FleetRelay:
         try:
             self._take_turns()
         finally:
-            always_in_thread(self._leave)
+            self._leave()
 
     def _take_turns(self) -> None:
         clock, waits = SystemClock(), False
         while not self._interruptible.shut:
-            wait = in_thread(lambda: self._relay.take(self._client._session.clock.now()))
+            wait = self._relay.take(self._client._session.clock.now())
             if not wait:
                 waits = False
                 self._lead()
@@ -129,7 +129,7 @@ class FleetRelay:
     def _add(self, item: StreamSignal | Gap) -> None:
         found = storable(item)
         if found is not None:
-            in_thread(lambda: self._relay.add(found))
+            self._relay.add(found)
 
     def _leave(self) -> None:
         try:
@@ -142,7 +142,7 @@ class FleetRelay:
     def close(self) -> None:
         """End `run`, from any task; another relay takes over within a third of the lease. Again, it does nothing."""
         if self._interruptible.close():
-            always_in_thread(self._leave)
+            self._leave()
 
     def __enter__(self) -> Self:
         return self

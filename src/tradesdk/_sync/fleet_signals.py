@@ -17,7 +17,7 @@ from .._values.frames import hides_locals
 from ..errors import APIConnectionError, APIError, APIStatusError, FleetError, InvalidArgumentError, TradeError
 from ..models.stream import FleetSignal, Gap
 from .client import TradeClient
-from .concurrency import Interrupted, Interruptible, always_in_thread, in_thread
+from .concurrency import Interrupted, Interruptible
 
 if TYPE_CHECKING:
     from typing import Self
@@ -124,7 +124,7 @@ class FleetSignals:
             raise InvalidArgumentError("ack needs group=")
         if self._taken == signal.id:
             self._taken = None
-        return in_thread(lambda: self._member.done(signal.id))
+        return self._member.done(signal.id)
 
     def once(self, key: str) -> bool:
         """Whether this is the first call for a key in the whole fleet: True for one caller, for at least 90 days.
@@ -138,7 +138,7 @@ class FleetSignals:
         key = _text("key", key)
         from .._fleet.signals import once
 
-        return in_thread(lambda: once(self._member.link, key))
+        return once(self._member.link, key)
 
     def __iter__(self) -> Self:
         return self
@@ -153,14 +153,14 @@ class FleetSignals:
         try:
             return self._interruptible.run(self._next)
         except Interrupted:
-            always_in_thread(self._leave)
+            self._leave()
             raise StopIteration from None
 
     def _next(self) -> FleetSignal | Gap:
         member = self._member
         while True:
             while not member.items:
-                in_thread(member.look)
+                member.look()
                 if member.behind is not None:
                     self._catch_up(member.behind)
                 elif not member.items:
@@ -198,7 +198,7 @@ class FleetSignals:
                 if away or (isinstance(error, APIStatusError) and (error.status == 429 or error.status >= 500)):
                     raise  # when it is asked again, this is read again
                 items = [lost(behind, f"the history cannot be read: {error.headline}")]
-        in_thread(lambda: self._member.recovered(behind, items))
+        self._member.recovered(behind, items)
 
     def _tell_of_relay(self) -> None:
         if self._member.unrelayed and not self._unrelayed:
@@ -214,7 +214,7 @@ class FleetSignals:
         What the member has and did not finish goes to another one at once.
         """
         if self._interruptible.close():
-            always_in_thread(self._leave)
+            self._leave()
 
     def _leave(self) -> None:
         self._member.link.end(self._left)

@@ -18,8 +18,9 @@ from .._http.tls import tls_context
 from .._http.transport_errors import UnsendableError, before_sending
 from .._system.clock import SystemClock
 from .._values.http import Headers
+from ..errors import TradeError
 from .concurrency import LoopBinding
-from .sending import Outgoing
+from .sending import CLOSED, Outgoing
 
 
 class HttpClient(Protocol):
@@ -70,6 +71,8 @@ class HttpxSender:
         return self._client.is_closed
 
     def enter(self, timeout: float | None) -> Callable[[], None]:
+        if self._client.is_closed:
+            raise TradeError(CLOSED)
         return _leave
 
     def send(self, outgoing: Outgoing) -> HttpxAnswer:

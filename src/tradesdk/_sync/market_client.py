@@ -371,8 +371,6 @@ class MarketClient(BaseClient):
 
         Payments that are just being sent are waited for, and written down.
         """
-        if self._owner:
-            self._paying.exchanges.over()
         super().close()
         if self._own_witness is not None:
             self._own_witness.close()

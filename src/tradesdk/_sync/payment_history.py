@@ -18,7 +18,6 @@ from ..payments.messages import blocking_error, not_expired
 from ..payments.purchases import purchase_secret
 from ..payments.results import MarketResult, Reconciliation
 from ..payments.signing.secp256k1 import checksummed
-from .concurrency import in_thread
 from .purchase_driver import PurchaseDriver
 
 # `list` is a method below.
@@ -43,7 +42,7 @@ class Payments:
         store = self._driver.buyer.ledger
         if payment_id:
             required_text("payment_id", payment_id)
-        found = in_thread(lambda: store.get(payment_id))
+        found = store.get(payment_id)
         if found is None:
             raise PaymentRefusedError(
                 f"the ledger has no payment {printable(without_keys(payment_id), 60)}",
@@ -73,13 +72,13 @@ class Payments:
         if not isinstance(stages, Collection) or not all(isinstance(stage, PaymentStage) for stage in stages):
             raise InvalidArgumentError("stages must be a list of PaymentStage, such as [PaymentStage.SENT]")
         before = optional_identifier("before", before)
-        store = self._driver.buyer.ledger
-        return in_thread(lambda: store.history(stages=tuple(stages), unproven=unproven, limit=limit, before=before))
+        history = partial(self._driver.buyer.ledger.history, unproven=unproven, limit=limit, before=before)
+        return history(stages=tuple(stages))
 
     def spending(self) -> Spending:
         """What is spent and held, and what the budgets leave."""
         buyer = self._driver.buyer
-        return in_thread(lambda: buyer.ledger.spending(buyer.budget, now=buyer.clock.now()))
+        return buyer.ledger.spending(buyer.budget, now=buyer.clock.now())
 
     def resume(self, payment_id: str) -> MarketResult[Any]:
         """Resend a payment with the same bytes, and return what it bought. It cannot be taken twice.
@@ -154,7 +153,7 @@ class Payments:
         """
         payment = self.get(payment_id)
         store = self._driver.buyer.ledger
-        return (in_thread(lambda: store.update(payment.id, Collect(keep=True)))).payment
+        return (store.update(payment.id, Collect(keep=True))).payment
 
     def mark(self, payment_id: str, *, paid: bool) -> Payment:
         """Mark a payment without proof as paid or unpaid, after checking the wallet.
@@ -176,7 +175,7 @@ class Payments:
             if payment.valid_before + GRACE > earliest:
                 raise not_expired(payment)  # by the local clock it may look expired
         mark = Mark(paid=paid, now=buyer.clock.now())
-        return (in_thread(lambda: buyer.ledger.update(payment_id, mark))).payment
+        return (buyer.ledger.update(payment_id, mark)).payment
 
     def mark_expired(self, *, paid: bool, older_than: float) -> _Payments:
         """Mark all payments that expired at least `older_than` seconds ago without proof, and return them.
@@ -211,7 +210,7 @@ class Payments:
             secret = purchase_secret(buyer.signer)
             return buyer.ledger.setting(secret_of(buyer.payer)), secret.id
 
-        return in_thread(ids)
+        return ids()
 
     def accept_purchase_secret(self) -> str:
         """Accept another purchase secret than the one that this ledger's named purchases of this payer were made with.
@@ -231,7 +230,7 @@ class Payments:
             buyer.ledger.set_setting(secret_of(buyer.payer), lambda known: secret.id)
             return secret.id
 
-        return in_thread(accept)
+        return accept()
 
     def trust(self, address: str) -> None:
         """Trust a recipient of payments for this client's service, besides those known.
@@ -245,12 +244,12 @@ class Payments:
         except TradeError:
             raise InvalidArgumentError("a recipient must be an address: 0x and 40 hexadecimal digits") from None
         name = recipients_of(origin_of(self._driver.session.base_url))
-        in_thread(lambda: ledger.set_setting(name, lambda known: with_address(known, recipient)))
+        ledger.set_setting(name, lambda known: with_address(known, recipient))
 
     def trusted(self) -> _Addresses:
         """The known recipients of payments for this client's service, oldest first."""
         ledger, name = self._driver.buyer.ledger, recipients_of(origin_of(self._driver.session.base_url))
-        return addresses(in_thread(lambda: ledger.setting(name)))
+        return addresses(ledger.setting(name))
 
     def _unresolved(self) -> _Payments:
         """Payments of which only the chain or a person can say what became of them."""
@@ -273,7 +272,7 @@ class Payments:
         found: _Payments = []
         before: str | None = None
         while True:
-            page = in_thread(partial(history, limit=200, before=before))
+            page = history(limit=200, before=before)
             found += page
             if len(page) < 200:
                 return found

@@ -28,7 +28,10 @@ from ..payments.ledger.claims import owner_name
 from ..payments.purchases import item_name, purchase_name
 from ..payments.results import DryRun, MarketResult, Quote
 from .chain_proofs import ChainProofs
-from .concurrency import KeyedLock, UnderWay, always_in_thread, in_thread, raise_cancellation, sleep
+from .concurrency import (
+    KeyedLock,
+    sleep,
+)
 from .sending import Handover
 from .token_check import TokenCheck
 
@@ -52,8 +55,6 @@ class PurchaseDriver:
         self.buyer = buyer
         self.proofs = proofs
         self.tokens = TokenCheck() if check_tokens else None
-        self.exchanges = UnderWay()
-        """Payments that are just being sent and written down."""
         self._locks = KeyedLock()
         self._origin = origin_of(session.base_url)
         self._time_asked_at = -math.inf
@@ -66,7 +67,7 @@ class PurchaseDriver:
 
     def quote(self, call: MarketRequest[Any], max_price: int | None = None, purchase: str | None = None) -> Quote:
         """The published price, and what the budgets leave."""
-        return in_thread(partial(quote, self.buyer, self._intent(call, max_price, purchase)))
+        return quote(self.buyer, self._intent(call, max_price, purchase))
 
     def buy(
         self,
@@ -117,7 +118,7 @@ class PurchaseDriver:
         for payment in [result.payment for result in results]:
             if payment is not None:
                 change, row = Reopen(owner=owner_name(), reply=payment.reply or b""), LedgerRow(payment)
-                always_in_thread(partial(self.buyer.ledger.update, payment.id, change, row))
+                self.buyer.ledger.update(payment.id, change, row)
 
     def sync_clock(self) -> None:
         """Learn the service's time, if it is not known, from a free request. If that fails, the local clock is used."""
@@ -149,16 +150,16 @@ class PurchaseDriver:
     ) -> PurchaseIntent:
         request = call.request
         if job is not None:
-            name = item_name(job, request.path, request.body or b"")
+            name = item_name(job, request.target, request.body or b"")
         elif name is not None:
             name = purchase_name(name)
         return PurchaseIntent(
             origin=self._origin,
             url=self.session.base_url + request.target,
             body=request.body or b"",
-            path=request.path,
+            path=request.target,
             tokens=call.tokens,
-            amount=price(request.path, call.tokens or 0),
+            amount=price(request.target, call.tokens or 0),
             max_price=max_price,
             name=name,
         )
@@ -187,12 +188,13 @@ class PurchaseDriver:
             is_success = 200 <= of.response.status < 300
             return Answer(of.response, of.problem if is_success else paid.refusal(call.request, of.response))
 
-        def in_ledger(row: LedgerRow | None, change: LedgerChange | Submit) -> LedgerRow | None:
+        def write(row: LedgerRow | None, change: LedgerChange | Submit) -> None:
             if isinstance(change, Submit):
-                return buyer.ledger.submit(change)
+                results.append(buyer.ledger.submit(change))
+                return
             if held is not None and isinstance(change, Record) and isinstance(change.ends, Collect):
                 change = replace(change, ends=ReleaseClaim(owner=change.owner))  # the caller does not get the answer
-            return None if row is None else buyer.ledger.update(row.payment.id, change, row)
+            results.append(None if row is None else buyer.ledger.update(row.payment.id, change, row))
 
         def give_back() -> None:
             nonlocal slot
@@ -205,7 +207,7 @@ class PurchaseDriver:
             result: Any = None
             match effect:
                 case effects.Look(at, since):
-                    result = in_thread(partial(look, buyer, intent, at, since))
+                    result = look(buyer, intent, at, since)
                 case effects.Sync():
                     self.sync_clock()
                 case effects.Balance():
@@ -220,26 +222,21 @@ class PurchaseDriver:
                 case effects.Slot():
                     slot = paid.claim(call.request, give_up)
                 case effects.Sign(terms, seen, owner):
-                    result = in_thread(partial(sign, buyer, intent, terms, seen, owner))
+                    result = sign(buyer, intent, terms, seen, owner)
                 case effects.Write(row, change):
-                    # Signers that block may have all threads.
-                    always_in_thread(lambda: results.append(in_ledger(row, change)), extra=True)
+                    write(row, change)  # signers that block may have all others
                     return
                 case effects.Send(payment):
                     claim, slot = slot, None
                     request = call.request._replace(body=payment.body)  # its fields may have another order
                     handover = Handover(payment)
-                    exchange.enter_context(self.exchanges.one())
                     try:
                         paid.exchange(request, self._end_of_exchange(give_up), handover, claim)
                     finally:
                         results.extend(filter(None, [outcome(handover)]))
-                        raise_cancellation()
                     return
                 case effects.Sleep(seconds):
                     sleep(buyer.clock, seconds)
-                case effects.HandOver():
-                    raise_cancellation()
             results.append(result)
 
         def run(first: Callable[[], Effect]) -> bool:

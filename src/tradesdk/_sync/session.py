@@ -23,8 +23,8 @@ from .._http.transport_errors import connection_error, transport_error
 from .._system.clock import Clock
 from .._system.interrupts import failures
 from .._values.http import RateClaim, RateLimit, RawResponse, SentHeaders
-from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
-from .concurrency import Interruptible, in_time, run_to_completion, shielded, sleep
+from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError
+from .concurrency import Interruptible, run_to_completion, sleep
 from .sending import Answer, Handover, Outgoing, Sender
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class LocalRateLimiter:
         return RateClaim(with_jitter(wait)) if wait else _GRANTED
 
     def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:
-        self._window.observe(headers, now=self._clock.now(), monotonic=self._clock.monotonic())
+        self._window.observe(headers, now=self._clock.now, monotonic=self._clock.monotonic())
 
     def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
         if claim.id and not sent:
@@ -233,8 +233,6 @@ class Session:
             claim = self.claim(request, give_up)
         try:  # at once: a signal handler may raise after any call
             started = clock.monotonic()
-            if self.sender.is_closed:
-                raise TradeError("this client is closed; make a new one")
             headers = self._headers if request.body is None else self._headers_json
             if headers is None:
                 headers = self.header_list(request.body)
@@ -246,12 +244,10 @@ class Session:
             leave = self.sender.enter(timeout["pool"])
             try:
                 sent = True
-                if handover is None:
-                    answer, body = self._transfer(outgoing, give_up)
-                else:
+                transfer = partial(self._transfer, outgoing, give_up)
+                if handover is not None:
                     handover.is_sent = True
-                    transfer = partial(self._transfer, outgoing, give_up)
-                    answer, body = shielded(partial(in_time, transfer, outgoing.deadline), canceled)
+                answer, body = transfer()
             finally:
                 leave()
             status, content = answer.status, body.content()

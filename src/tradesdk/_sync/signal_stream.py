@@ -30,7 +30,7 @@ from ..errors import (
     TradeError,
 )
 from ..models.stream import StreamItem, StreamSignal, StreamStats
-from .concurrency import Interrupted, Interruptible, always_in_thread
+from .concurrency import Interrupted, Interruptible
 from .stream_connection import StreamConnection
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class SignalStream(Generic[ItemT]):
 
     def _save(self, checkpoint: CheckpointFile) -> None:
         begin = self._state.deduplicator.begin
-        always_in_thread(lambda: checkpoint.save(self._state.state), extra=True)
+        checkpoint.save(self._state.state)
         self._saved_begin = begin
 
     # iterating
@@ -252,7 +252,7 @@ class SignalStream(Generic[ItemT]):
         state = None
         if self._checkpoint is not None:
             try:
-                state = always_in_thread(self._checkpoint.open, extra=True)
+                state = self._checkpoint.open()
             except BaseException:  # the next attempt opens it again
                 self._release()
                 raise
@@ -374,7 +374,7 @@ class SignalStream(Generic[ItemT]):
 
     def _release(self) -> None:
         if self._checkpoint is not None:
-            always_in_thread(self._checkpoint.close, extra=True)
+            self._checkpoint.close()
 
     def __enter__(self) -> SignalStream[ItemT]:
         self._entered = True

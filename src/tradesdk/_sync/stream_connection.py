@@ -14,7 +14,7 @@ from .._values.http import Headers, RawResponse
 from .._values.text import printable
 from ..errors import StreamEndedError, StreamError, TradeError
 from .concurrency import Interruptible, LoopBinding, run_to_completion
-from .sending import Answer, Outgoing
+from .sending import CLOSED, Answer, Outgoing
 
 if TYPE_CHECKING:
     from .._http.wire_logging import LoggedExchange
@@ -39,7 +39,7 @@ class StreamConnection:
         """Read the head of the answer, and a refusal's body, until `give_up`, a monotonic time."""
         session = self._session
         if session.sender.is_closed:
-            raise TradeError("this client is closed; make a new one")
+            raise TradeError(CLOSED)
         # With gzip, the service's buffers would hold events back.
         headers = session.header_list(None, accept=b"text/event-stream", coding=b"identity")
         headers.append((b"Cache-Control", b"no-store"))

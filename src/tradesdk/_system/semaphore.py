@@ -1,10 +1,13 @@
-"""A semaphore that stays free whatever a signal handler raises."""
+"""Semaphores that stay free whatever a signal handler raises."""
 
 from __future__ import annotations
 
 from functools import partial
 from queue import Empty, SimpleQueue
-from threading import TIMEOUT_MAX
+from threading import TIMEOUT_MAX, Lock
+from weakref import WeakValueDictionary
+
+from .forks import bind
 
 
 class Semaphore:
@@ -32,3 +35,21 @@ class Semaphore:
                 return False
             raise
         return True
+
+
+class KeyedLock:
+    """A lock for each key."""
+
+    def __init__(self) -> None:
+        bind(self)
+        self.forked()
+
+    def forked(self) -> None:
+        """Start afresh in a forked process: the parent's locks would never be released."""
+        self._guard = Lock()
+        self._of: WeakValueDictionary[str, Semaphore] = WeakValueDictionary()
+
+    def of(self, key: str) -> Semaphore:
+        """The lock of a key."""
+        with self._guard:
+            return self._of.get(key) or self._of.setdefault(key, Semaphore(1))

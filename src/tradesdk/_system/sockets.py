@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import select
 import socket
-import sys
 
-from .interrupts import failures, suppress
+from .interrupts import suppress
 
 
 def cut_off(reading: object) -> None:
@@ -27,15 +25,3 @@ def cut_off(reading: object) -> None:
             socket.socket.shutdown(
                 sock, socket.SHUT_RDWR
             )  # the TLS socket's own shutdown would drop the session while it is read
-
-
-def is_readable(sock: socket.socket) -> bool:
-    """Whether reading would not wait: something came, or a side has closed."""
-    try:
-        if sys.platform == "win32":
-            return bool(select.select([sock], [], [], 0)[0])
-        poll = select.poll()
-        poll.register(sock, select.POLLIN)
-        return bool(poll.poll(0))
-    except failures(ValueError):  # another thread of ours has just closed it
-        return True

@@ -94,7 +94,7 @@ class BatchPlan(Generic[T]):
     @property
     def amount(self) -> int:
         """The published price of all batches in micro-dollars."""
-        return sum(price(call.request.path, call.tokens or 0) for call in self._calls)
+        return sum(price(call.request.target, call.tokens or 0) for call in self._calls)
 
     @property
     def price(self) -> Decimal:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,13 +23,13 @@ from .budget import Budget, Spending
 from .guards import choose, validity
 from .ledger.changes import Submit, with_terms
 from .ledger.claims import LONGEST_CLAIM
-from .ledger.rules import EmptyWallet, Sums, addresses, recipients_of, secret_of
+from .ledger.rules import EmptyWallet, Sums, addresses, empty_of, recipients_of, secret_of
 from .messages import balance_too_small, over_limits, purchase_secret_changed, signer_failed
 from .protocol import Offer, Requirement, encode_payment
 from .purchases import canonical, purchase_secret
 from .results import Quote
 from .signing.secp256k1 import checksummed
-from .signing.signer import LocalSigner, Signer, checked_signer, new_nonce, signed_authorization
+from .signing.signer import LocalSigner, Signer, checked_signer, signed_authorization
 from .state_machine import MARGIN
 
 if TYPE_CHECKING:
@@ -163,16 +164,22 @@ def quote(buyer: Buyer, intent: PurchaseIntent) -> Quote:
 
 
 def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Overview:
-    """What the ledger knows: the earlier payment that a call continues or whose answer it gets, sums, settings."""
+    """What the ledger knows: the earlier payment that a call continues or whose answer it gets, sums, settings.
+
+    `since`: when it looked first, an unnamed payment must have been created then or later.
+    """
+    resumed, payer = intent.resumed, None if buyer.wallet is None else buyer.payer
+    whose = payer if resumed is None else resumed.payer
     return buyer.ledger.overview(
-        "" if intent.resumed is not None or buyer.wallet is None else intent.fingerprint(buyer.payer),
+        "" if resumed is not None or payer is None else intent.fingerprint(payer),
         buyer.budget,
         now=at.local,
-        since=since,
+        since=min(since, buyer.since(at.local)),
         over=at.latest + MARGIN,
         max_price=intent.max_price,
         run=intent.run,
-        payment_id=None if intent.resumed is None else intent.resumed.id,
+        payment_id=None if resumed is None else resumed.id,
+        wallet="" if whose is None else empty_of(whose, intent.origin),
     )
 
 
@@ -221,6 +228,11 @@ def check_earlier(buyer: Buyer, intent: PurchaseIntent, payment: Payment, limits
     is_payable = not buyer.pay_to or payment.pay_to.lower() in {address.lower() for address in buyer.pay_to}
     if payment.amount > most or not is_payable:
         raise over_limits(payment, most, buyer.pay_to)
+
+
+def new_nonce() -> str:
+    """32 random bytes as hexadecimal digits after 0x. A payer can use each nonce once."""
+    return "0x" + os.urandom(32).hex()
 
 
 def drafted(buyer: Buyer, intent: PurchaseIntent, terms: Terms, nonce: str, at: Moment) -> Payment:
@@ -273,6 +285,7 @@ def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, own
     return Submit(
         payment=replace(payment, header=header),
         earlier=terms.earlier,
+        origin=intent.origin,
         budget=buyer.budget,
         pay_to=tuple(buyer.pay_to),
         secret_id=None if secret is None else secret.id,

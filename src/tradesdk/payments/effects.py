@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -23,10 +24,10 @@ class Lock(NamedTuple):
 
 
 class Look(NamedTuple):
-    """Read the ledger: `Overview`. It blocks. `since`: when an unnamed payment must have been created."""
+    """Read the ledger: `Overview`. It blocks. `since`: when an unnamed payment must have been created, or earlier."""
 
     at: Moment
-    since: float
+    since: float = math.inf
 
 
 class Sync(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from .buyer import Buyer, PurchaseIntent, Terms, look
@@ -24,7 +25,7 @@ _asked: dict[str, float] = {}
 def in_the_way(buyer: Buyer, intent: PurchaseIntent, terms: Terms) -> list[Payment] | None:
     """Payments to ask about: if none of them was taken, there is room. None: there is room by now. It blocks."""
     moment = buyer.time.moment(buyer.clock)
-    seen = look(buyer, intent, moment, buyer.since(moment.local))
+    seen = look(buyer, intent, moment, math.inf)
     earlier, amount, now = terms.earlier, int(terms.requirement.amount), buyer.clock.monotonic()
     counts, sums = to_count(earlier, amount), seen.sums.without(earlier)
     over = exceeded(amount, counts, sums, seen.limits)

@@ -52,7 +52,7 @@ from ..errors import (
     PaymentRefusedError,
     TradeError,
 )
-from .buyer import Buyer, PurchaseIntent, Terms, check_earlier, check_wallet, drafted, guarded, quote
+from .buyer import Buyer, PurchaseIntent, Terms, check_earlier, check_wallet, drafted, guarded, new_nonce, quote
 from .effects import (
     Answer,
     Ask,
@@ -73,11 +73,10 @@ from .effects import (
 )
 from .ledger.changes import Collect, LedgerRow, Record, Redate, ReleaseClaim, Reopen, Resubmit, Submit
 from .ledger.claims import LONGEST_CLAIM, owner_name
-from .ledger.rules import EmptyWallet, NextStep, empty_of, latest_end, next_step, refusal, total_refusal
+from .ledger.rules import NextStep, latest_end, next_step, refusal, total_refusal
 from .messages import blocking_error, final_error, in_doubt, in_progress, outcome_error, purchase_changed
 from .protocol import authorization, parse_offer, receipt_warnings
 from .results import DryRun, MarketResult, Quote
-from .signing.signer import new_nonce
 from .state_machine import (
     DELIVERED,
     MARGIN,
@@ -109,7 +108,7 @@ def purchase(
     keep = resumed is not None
     if resumed is None and (intent.amount == 0 or buyer.wallet is None):  # maybe it needs no payment
         at = time.moment(clock)
-        published = quote(buyer, intent) if intent.amount == 0 else intent.quote((yield Look(at, at.local)).spending)
+        published = quote(buyer, intent) if intent.amount == 0 else intent.quote((yield Look(at)).spending)
         answer: Answer = yield Ask()
         if answer.response.status != 402:
             return _free(buyer, answer, published)
@@ -135,7 +134,7 @@ def purchase(
             report=report,
             signatures=row.payment.signatures,
             before=before,
-            empty=empty,
+            empty=seen.empty,
             ends=ends,
             owner=owner,
             now=at.local,
@@ -195,11 +194,9 @@ def purchase(
         while True:
             # Look.
             at, before, end = time.moment(clock), None, None
-            since = min(since, buyer.since(at.local))
             seen: Overview = yield Look(at, since)
+            since = seen.since
             found, step = seen.row, NextStep.SIGN
-            payer = buyer.payer if resumed is None else resumed.payer
-            empty = EmptyWallet.read(seen.settings.get(empty_of(payer, intent.origin)))
             if found is None and resumed is not None:
                 found = LedgerRow(resumed)  # it is not there any more: the ledger was set back
             if found is None:
@@ -249,8 +246,9 @@ def purchase(
             if found is None or step is NextStep.SIGN:
                 # Is there money? Ask, guard, take a slot, sign, submit.
                 earlier = None if found is None else found.payment
-                balance = (yield Balance()) if empty is not None or buyer.asks_balance else None
-                funded = check_wallet(buyer, intent, earlier, empty, balance)
+                funded = False
+                if seen.empty is not None or buyer.asks_balance:
+                    funded = check_wallet(buyer, intent, earlier, seen.empty, (yield Balance()))
                 answer = yield Ask()
                 if answer.response.status != 402:
                     return _free(buyer, answer, intent.quote(seen.spending))
@@ -397,7 +395,7 @@ def _again(data: T, published: Quote, payment: Payment, warnings: tuple[str, ...
         receipt=payment.receipt,
         warnings=warnings,
         again=True,
-        answered_at=payment.updated_at,
+        answered_at=datetime.fromtimestamp(payment.updated, UTC),
     )
 
 
@@ -423,7 +421,7 @@ def _delivered(
         payment=replace(payment, waits=False, reply=payment.reply if is_kept else None),
         receipt=report.receipt,
         warnings=warnings,
-        answered_at=payment.updated_at,
+        answered_at=datetime.fromtimestamp(payment.updated, UTC),
     )
 
 

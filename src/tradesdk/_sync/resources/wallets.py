@@ -8,7 +8,7 @@ from ..._http.request import CreateLookup, Listing, endpoint, model_request
 from ...models.wallets import Wallet, WalletBalance
 from ...payments.signing.secp256k1 import checksummed
 from ...payments.signing.signer import Signer, checked_signer, sign_message, wallet_message
-from ..concurrency import argument_called, in_thread
+from ..concurrency import argument_called
 from ..pagination import Pager
 from ..session import Resource
 
@@ -71,7 +71,7 @@ class WalletsResource(Resource):
             address = checksummed(checked_signer(signer).address)
             return address, sign_message(signer, message or wallet_message(address, chain_id))
 
-        address, signature = in_thread(sign)
+        address, signature = sign()
         return self.connect(address=address, chain_id=chain_id, label=label, signature=signature)
 
     @argument_called("chain_id", not_="chain")

@@ -141,6 +141,7 @@ class Submit:
     Attributes:
         payment: as it was signed, with its header: a new one, or `earlier` with new terms.
         earlier: the payment whose nonce it signs again, as it was seen.
+        origin: the service's.
         budget: the limits of the call, besides the ledger's.
         pay_to: the only recipients; empty: those known for the origin. If none is known, this one is remembered.
         secret_id: of a named purchase: the id of its secret, which must be the one that the ledger knows, or the first.
@@ -155,6 +156,7 @@ class Submit:
 
     payment: Payment
     earlier: Payment | None
+    origin: str
     budget: Budget
     pay_to: Sequence[str] = ()
     secret_id: str | None = None
@@ -184,7 +186,7 @@ class Submit:
         """
         if not self._is_next(row):
             return None
-        payment, before, origin = self.payment, None if row is None else row.payment, self.payment.origin
+        payment, before, origin = self.payment, None if row is None else row.payment, self.origin
         if other is not None:  # after a change of keys, every name of today would be bought once more
             return purchase_changed(other, payer=payment.payer)
         recipients, secret, wallet = recipients_of(origin), secret_of(payment.payer), empty_of(payment.payer, origin)
@@ -194,7 +196,7 @@ class Submit:
             return refused
         if self.secret_id is not None and (other_id := settings.get(secret, self.secret_id)) != self.secret_id:
             return purchase_secret_changed(payment.payer, other_id, self.secret_id)
-        empty = EmptyWallet.read(settings.get(wallet))
+        empty = EmptyWallet.read(settings[wallet]) if wallet in settings else None
         if empty is not None and not self.funded:
             amount = payment.amount
             refused = empty.refusal(payment.id, self.now, payer=payment.payer, service=origin, amount=amount)

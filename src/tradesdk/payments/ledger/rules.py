@@ -33,12 +33,12 @@ def latest_end(now: float) -> int:
     return math.floor(now) + LONGEST_VALIDITY + GRACE
 
 
-def found_by(fingerprint: str, now: float, since: float, over: float) -> tuple[object, ...]:
-    """The parameters of `schema.FIND`.
+def times(now: float, since: float, over: float) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """The parameters of `schema.FIND` after the fingerprint, and the first units of the windows (`begin`).
 
     An answer from further in the future was written before the clock was set back, so its age is unknown.
     """
-    return fingerprint, since, math.floor(over), latest_end(now), now - REPLY_AGE, now + _SLACK
+    return (since, math.floor(over), latest_end(now), now - REPLY_AGE, now + _SLACK), begin(now)
 
 
 def kept_answer(payment: Payment, now: float) -> Payment:
@@ -120,14 +120,12 @@ class EmptyWallet:
     tried: float
 
     @classmethod
-    def read(cls, text: str | None) -> EmptyWallet | None:
-        """Read the setting `empty_of`, if there is one.
+    def read(cls, text: str) -> EmptyWallet:
+        """Read the setting `empty_of`.
 
         Raises:
             ValueError: no release writes such a text.
         """
-        if text is None:
-            return None
         payment, since, tried = text.split(" ")
         found = cls(payment, float(since), float(tried))
         try:
@@ -439,7 +437,7 @@ def budget_refusal(
     """
     over = exceeded(amount, counts, sums, budget)
     if not over:
-        return None if has_total or budget.is_set else no_budget(amount)
+        return None if has_total or budget.is_unlimited or budget.is_set else no_budget(amount)
     # Those that are too small for it at any time come before the others.
     name = min(over, key=lambda one: counts <= (over[one].limit or 0))
     is_window = name in {window.limit for window in WINDOWS}

@@ -23,7 +23,7 @@ from . import schema as sql
 from .changes import UNWRITTEN, End, LedgerChange, LedgerRow, Submit
 from .engine import DamagedRowError, Engine, Late, StaleRowError, Transaction
 from .opening import default_path
-from .rules import Sum, Sums, by_name, limits_of
+from .rules import EmptyWallet, Sum, Sums, by_name, limits_of
 from .sqlite import SqliteEngine
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Overview:
         limits: the lowest limits of all budgets.
         run: what the payments count that ever belonged to the call's batch run, and the part that is held.
         settings: settings by name.
+        empty: which purchase asks for the wallet, if it is empty.
         spending: what is spent and held, and what the budgets leave.
     """
 
@@ -57,6 +58,7 @@ class Overview:
     limits: Budget
     run: Sum | None
     settings: Mapping[str, str]
+    empty: EmptyWallet | None
     spending: Spending
 
     @property
@@ -154,8 +156,8 @@ class Ledger:
         - answered, while its answer `waits`, and if it was `updated` after `now - 60`. One `updated` more than 5
           seconds after `now` is ignored: the clock was set back since.
         """
-        find = sql.FIND, rules.found_by(fingerprint, now, since, now if over is None else over)
-        row = self._engine.run(lambda db: self._standing(*db.read(find)))
+        find, _ = rules.times(now, since, now if over is None else over)
+        row = self._engine.run(lambda db: self._standing(*db.read((sql.FIND, (fingerprint, *find)))))
         return None if row is None else row.payment
 
     def get(self, payment_id: str) -> Payment | None:
@@ -224,8 +226,12 @@ class Ledger:
         max_price: int | None = None,
         run: str | None = None,
         payment_id: str | None = None,
+        wallet: str = "",
     ) -> Overview:
-        """What `find` (or `get` with a `payment_id`) and `spending` return, and the settings, in one read."""
+        """What `find` (or `get` with a `payment_id`) and `spending` return, and the settings, in one read.
+
+        `wallet`: the name of the setting that tells that the wallet is empty.
+        """
         reads = _reads(now, fingerprint, since, now if over is None else over, payment_id=payment_id, run=run)
 
         def read(db: Transaction) -> Overview:
@@ -241,6 +247,7 @@ class Ledger:
                 limits=limits,
                 run=None if run is None else _run_sum(by_run),
                 settings=named,
+                empty=EmptyWallet.read(named[wallet]) if wallet in named else None,
                 spending=counted.spending(limits),
             )
 
@@ -255,7 +262,7 @@ class Ledger:
         """
 
         def read(db: Transaction) -> Spending:
-            sums, settings, oldest = db.read(*_accounts(now))
+            sums, settings, oldest = db.read(*_accounts(rules.begin(now)))
             _oldest(oldest)
             return _sums(sums, now).spending(limits_of(budget, _settings(settings), max_price))
 
@@ -491,15 +498,14 @@ def _reads(
 ) -> tuple[Statement, ...]:
     """The payment with an id, or the one that blocks another one for the purchase or has its answer; the accounts; what
     the payments that ever belonged to a batch run count, `without` one."""
-    find = sql.FIND, rules.found_by(fingerprint, now, since, over)
-    if payment_id is not None:
-        find = sql.BY_ID, (payment_id,)
-    return find, *_accounts(now), _run(run, without)
+    times, begin = rules.times(now, since, over)
+    find = (sql.FIND, (fingerprint, *times)) if payment_id is None else (sql.BY_ID, (payment_id,))
+    return find, *_accounts(begin), _run(run, without)
 
 
-def _accounts(now: float) -> tuple[Statement, ...]:
-    """The sums that matter at a time, the settings, and when the oldest answer was collected."""
-    return (sql.SUMS, rules.begin(now)[:-1]), (sql.SETTINGS, ()), (sql.OLDEST_REPLY, ())
+def _accounts(begin: Sequence[int]) -> tuple[Statement, ...]:
+    """The sums from some units on, the settings, and when the oldest answer was collected."""
+    return (sql.SUMS, begin[:-1]), (sql.SETTINGS, ()), (sql.OLDEST_REPLY, ())
 
 
 def _sums(rows: Sequence[Row], now: float) -> Sums:

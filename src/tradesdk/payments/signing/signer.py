@@ -373,11 +373,6 @@ def typed_data(payment: Payment) -> TypedData:
     return domain, types, {name: value for name, _, value in fields}
 
 
-def new_nonce() -> str:
-    """32 random bytes as hexadecimal digits after 0x. A payer can use each nonce once."""
-    return "0x" + os.urandom(32).hex()
-
-
 def from_hex(text: str, size: int) -> bytes:
     value = bytes.fromhex(text[2:]) if text.startswith("0x") else b""
     if len(value) != size or len(text) != 2 + 2 * size:  # fromhex ignores spaces
