@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import pytest
 
 from tradesdk import Ledger, LedgerError, Payment, ReasonCode
+from tradesdk.payments.ledger.engine import _before_fork, _held
 from tradesdk.payments.ledger.errors import from_sqlite
-from tradesdk.payments.ledger.sqlite import _before_fork, _held
 
 from .._rows import each_of
 from ._ledger import NOW, PLENTY, draft, resubmit, set_budget, submitted, told

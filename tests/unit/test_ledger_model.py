@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from tradesdk import Budget, Ledger, PaymentRefusedError, PaymentStage, ReasonCode
 from tradesdk.payments.ledger import schema
-from tradesdk.payments.ledger.engine import Transaction
+from tradesdk.payments.ledger.engine import SqliteTransaction, Transaction
 from tradesdk.payments.ledger.rules import UNITS, place
 from tradesdk.payments.ledger.schema import to_row
-from tradesdk.payments.ledger.sqlite import SqliteTransaction
 
 from .._rows import each_of
 from .._seeds import drawn

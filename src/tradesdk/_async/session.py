@@ -175,7 +175,8 @@ class AsyncSession:
             if not again:
                 raise
         else:
-            self.retry_budget.refund(1)
+            if self.retry_budget.spent:
+                self.retry_budget.refund(1)
             return result
         return await retries.run()
 

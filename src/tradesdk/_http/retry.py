@@ -177,6 +177,9 @@ class RetryPolicy:
         return RetryWait(max(own, with_jitter(server, random)) if server else own, server)
 
 
+_TOKENS = 500
+
+
 class RetryBudget:
     """Limits the retries of a client, so that many calls retrying at once do not make an outage worse.
 
@@ -184,21 +187,20 @@ class RetryBudget:
     """
 
     def __init__(self) -> None:
-        self.full = self.tokens = 500
+        self.spent = 0
 
     @staticmethod
     def cost(failure: Failure) -> int:
         return 5 if failure.status == 429 else 14
 
     def take(self, tokens: int) -> bool:
-        if self.tokens < tokens:
+        if self.spent + tokens > _TOKENS:
             return False
-        self.tokens -= tokens
+        self.spent += tokens
         return True
 
     def refund(self, tokens: int) -> None:
-        if self.tokens < self.full:
-            self.tokens = min(self.full, self.tokens + tokens)
+        self.spent = max(0, self.spent - tokens)
 
 
 @dataclass(slots=True)

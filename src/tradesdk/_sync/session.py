@@ -176,7 +176,8 @@ class Session:
             if not again:
                 raise
         else:
-            self.retry_budget.refund(1)
+            if self.retry_budget.spent:
+                self.retry_budget.refund(1)
             return result
         return retries.run()
 

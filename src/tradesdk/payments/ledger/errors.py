@@ -52,6 +52,10 @@ class UnusableLedgerError(Exception):
         self.hint = hint
 
 
+class DamagedRowError(Exception):
+    """A row that no release writes."""
+
+
 class RefusedRowError(UnusableLedgerError):
     """It takes no such row, and others as before."""
 

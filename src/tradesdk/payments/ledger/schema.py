@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from types import NoneType
-from typing import Any
+from typing import Any, TypeVar
 
+from ..._fleet.server import Row
 from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode, Receipt, SignedHeader, origin_of
-from .rules import END, UNITS
+from .errors import DamagedRowError
+from .rules import END, UNITS, Sum, Sums, by_name, counts, moved, place
+
+T = TypeVar("T")
 
 _COUNTS = "counted > 0 AND (paid IS NULL OR paid = 1)"
 # Not `stage = …`: an index on stages would be taken then, and not the one that is made for the question.
@@ -196,6 +200,21 @@ def changed(before: Payment, after: Payment) -> dict[str, object]:
     return {name: _stored(name, new) for name, old, new in pairs if old is not new and old != new}
 
 
+def saved(
+    before: Payment | None, after: Payment, claim: Mapping[str, object], revision: int
+) -> list[tuple[str, Sequence[object]]]:
+    """The statements that write a new payment, or what has changed of one, and what that counts. `claim`: its columns,
+    if they change."""
+    if before is None:
+        statements: list[tuple[str, Sequence[object]]] = [(ADD, [*to_row(after), *claim.values()])]
+    else:
+        values = {**changed(before, after), **claim}
+        statements = [(save(tuple(values)), [*values.values(), revision, after.id])] if values else []
+    if after.run is not None and (before is None or after.run != before.run):
+        statements.append((ADD_RUN, (after.run, after.id)))
+    return statements + [(COUNT, (*at, *delta)) for at, delta in moved(before, after).items()]
+
+
 def to_payment(row: Sequence[Any]) -> Payment:
     """The payment of a row with its claim.
 
@@ -210,6 +229,70 @@ def to_payment(row: Sequence[Any]) -> Payment:
         if values[name] is not None:
             values[name] = load(values[name])
     return Payment(**values)
+
+
+# What was read, as values: `DamagedRowError` for what no release writes
+
+
+def payment_of(row: Row) -> Payment:
+    return read(to_payment, row)
+
+
+def sums_of(rows: Sequence[Row], now: float) -> Sums:
+    found: dict[str, dict[int, Sum]] = {unit: {} for unit in UNITS}
+    for (unit, at), sums in by_place(rows):
+        found[unit][at] = sums
+    return Sums(now, tuple(found.values()))
+
+
+def by_place(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, int], Sum]]:
+    """Sums by unit and number."""
+    for unit, *numbers in rows:
+        if unit not in UNITS or not all(type(one) is int for one in numbers):
+            raise DamagedRowError("a sum is not a whole number of a minute, a day or a month")
+        at, spent, held = numbers
+        yield (unit, at), (spent, held)
+
+
+def wrong_sums(rows_that_count: Sequence[Row], sums: Sequence[Row]) -> int:
+    """How many sums are not those of the payments. The rows are those of `COUNTED` and `ALL_SUMS`."""
+    left = dict(by_place(sums))
+    for row in rows_that_count:
+        until, counted, paid, proof, amount = (
+            read(partial(checked, name), one) for name, one in zip(COUNTS, row, strict=True)
+        )
+        spent, held = counts(counted, amount, paid, read(PaymentProof, proof))
+        for at in zip(UNITS, place(until), strict=True):
+            had, had_held = left.get(at, (0, 0))
+            left[at] = had - spent, had_held - held
+    return sum(rest != (0, 0) for rest in left.values())
+
+
+def run_sum(rows: Sequence[Row]) -> Sum:
+    (sums,) = rows
+    if any(isinstance(one, float) for one in sums):  # SQLite adds up whatever is in a column
+        raise DamagedRowError("a sum is not a whole number")
+    spent, held = map(int, sums)
+    return spent, held
+
+
+def settings_of(rows: Sequence[Row]) -> dict[str, str]:
+    return read(by_name, rows)
+
+
+def oldest_reply(rows: Sequence[Row]) -> float | None:
+    """When the oldest answer was collected."""
+    ((updated,),) = rows
+    return None if updated is None else read(partial(checked, "updated"), updated)
+
+
+def read(load: Callable[[Any], T], stored: Any) -> T:
+    """What was read from the database; what no release writes is damage."""
+    try:
+        return load(stored)
+    except (ValueError, RecursionError) as error:
+        problem = str(error)
+    raise DamagedRowError(problem)  # outside of the handler: its frames have what is stored
 
 
 def checked(name: str, value: Any) -> Any:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from secrets import randbits
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..._fleet.server import SCHEMA, Row, server
 from ..._http.arguments import file_path, flags, seconds
 from ..._http.log_events import ledger_failed
 from ..._values.frames import hides_locals
-from ..._values.payment import Payment, PaymentProof, PaymentStage
+from ..._values.payment import Payment, PaymentStage
 from ...errors import InvalidArgumentError, LedgerError, PaymentError, PaymentRefusedError
 from ..budget import Budget, Spending
 from . import errors, rules
 from . import schema as sql
 from .changes import UNWRITTEN, End, LedgerChange, LedgerRow, Submit
-from .engine import DamagedRowError, Engine, Late, StaleRowError, Transaction
+from .engine import Engine, Late, SqliteEngine, StaleRowError, Transaction
 from .opening import default_path
-from .rules import EmptyWallet, Sum, Sums, by_name, limits_of
-from .sqlite import SqliteEngine
+from .rules import EmptyWallet, Sum, Sums, limits_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -211,7 +210,7 @@ class Ledger:
         part = since, until, limit
         return self._engine.run(
             lambda db: [
-                _payment(row) for rows in db.read((sql.HELD, (*part * len(PaymentStage), limit))) for row in rows
+                sql.payment_of(row) for rows in db.read((sql.HELD, (*part * len(PaymentStage), limit))) for row in rows
             ]
         )
 
@@ -237,15 +236,15 @@ class Ledger:
         def read(db: Transaction) -> Overview:
             rows, sums, settings, oldest, by_run = db.read(*reads)
             row = self._standing(rows) if payment_id is None else self._seen(rows[0]) if rows else None
-            named, counted = _settings(settings), _sums(sums, now)
-            _oldest(oldest)  # what the next step could not read is said now
+            named, counted = sql.settings_of(settings), sql.sums_of(sums, now)
+            sql.oldest_reply(oldest)  # what the next step could not read is said now
             limits = limits_of(budget, named, max_price)
             return Overview(
                 since=since,
                 row=None if row is None else replace(row, payment=rules.kept_answer(row.payment, now)),
                 sums=counted,
                 limits=limits,
-                run=None if run is None else _run_sum(by_run),
+                run=None if run is None else sql.run_sum(by_run),
                 settings=named,
                 empty=EmptyWallet.read(named[wallet]) if wallet in named else None,
                 spending=counted.spending(limits),
@@ -263,8 +262,8 @@ class Ledger:
 
         def read(db: Transaction) -> Spending:
             sums, settings, oldest = db.read(*_accounts(rules.begin(now)))
-            _oldest(oldest)
-            return _sums(sums, now).spending(limits_of(budget, _settings(settings), max_price))
+            sql.oldest_reply(oldest)
+            return sql.sums_of(sums, now).spending(limits_of(budget, sql.settings_of(settings), max_price))
 
         return self._engine.run(read)
 
@@ -289,15 +288,15 @@ class Ledger:
             rows, sums, settings, oldest, run, others = db.read(*reads, other_payer)
             if abs(self._engine.ahead) > MAX_AHEAD:
                 raise errors.clocks_differ(self._engine.shown, self._engine.ahead)
-            if (_oldest(oldest) or now) < now - rules.KEPT:
+            if (sql.oldest_reply(oldest) or now) < now - rules.KEPT:
                 db.write((sql.FORGET, (now - rules.KEPT,)))
             row = self._row(rows[0]) if rows else None
             after = change(
                 row,
-                sums=_sums(sums, now),
-                run=_run_sum(run),
-                settings=_settings(settings),
-                other=_payment(others[0]) if others else None,
+                sums=sql.sums_of(sums, now),
+                run=sql.run_sum(run),
+                settings=sql.settings_of(settings),
+                other=sql.payment_of(others[0]) if others else None,
             )
             return self._save(db, row, after) if isinstance(after, LedgerRow) else after
 
@@ -363,7 +362,7 @@ class Ledger:
             if written is not None and found == written:  # the answer was lost that it is written
                 return written
             if run:
-                found = replace(found, run=_run_sum(run[0]))
+                found = replace(found, run=sql.run_sum(run[0]))
             return self._save(db, before, change(found))
 
         return run_step(step, consequence)
@@ -379,36 +378,30 @@ class Ledger:
         return Late(payment_id, signatures, change, step)
 
     def _save(self, db: Transaction, before: LedgerRow | None, after: LedgerRow) -> LedgerRow:
-        """Write a new row, or what has changed of one, and what that counts."""
-        payment, ahead, statements = after.payment, self._engine.ahead, list[Statement]()
+        """Write a new row or what has changed of one, what that counts, and settings."""
+        payment, had, claim = after.payment, None, {"owner": after.owner, "until": after.until + self._engine.ahead}
+        revision = 0
+        if before is not None:
+            # Random, so that one that is there after a backup was restored is that of the same content.
+            had, revision = before.payment, randbits(62)
+            if (after.owner, after.until) == (before.owner, before.until):
+                claim = {}
         if payment.header is not None and not self._engine.is_marked:
             self._engine.mark()
-        if before is None:
-            statements.append((sql.ADD, [*sql.to_row(payment), after.owner, after.until + ahead]))
-            after = replace(after, revision=0)
-        else:
-            values = sql.changed(before.payment, payment)
-            if (after.owner, after.until) != (before.owner, before.until):
-                values |= {"owner": after.owner, "until": after.until + ahead}
-            # Random, so that one that is there after a backup was restored is that of the same content.
-            after = replace(after, revision=randbits(62) if values else before.revision)
-            if values:
-                statements.append((sql.save(tuple(values)), [*values.values(), after.revision, payment.id]))
+        statements = sql.saved(had, payment, claim, revision)
+        if before is not None and not statements:
+            revision = before.revision
         for name, value in after.settings.items():
             if value is None:
                 statements.append((sql.NOT_EMPTY, (name, f"{payment.id} %")))
             else:
                 statements.append((sql.SET_SETTING, (name, value)))
-        if payment.run is not None and (before is None or payment.run != before.payment.run):
-            statements.append((sql.ADD_RUN, (payment.run, payment.id)))
-        moved = rules.moved(None if before is None else before.payment, payment)
-        statements += [(sql.COUNT, (*place, *delta)) for place, delta in moved.items()]
         db.write(*statements)
-        return replace(after, settings={})
+        return replace(after, settings={}, revision=revision)
 
     def _row(self, row: Row) -> LedgerRow:
         owner, until, revision = row[len(sql.COLUMNS) :]
-        return LedgerRow(_payment(row), owner, until - self._engine.ahead, revision)
+        return LedgerRow(sql.payment_of(row), owner, until - self._engine.ahead, revision)
 
     def _seen(self, row: Row) -> LedgerRow:
         """A row as it is with what is not written yet."""
@@ -453,17 +446,8 @@ class Ledger:
         def read(db: Transaction) -> None:
             *found, rows_that_count, sums = db.read(*self._engine.checks, (sql.COUNTED, ()), (sql.ALL_SUMS, ()))
             problems = [str(text) for rows in found for (text,) in rows if text != "ok"]
-            left = dict(_by_place(sums))
-            for row in rows_that_count:
-                until, counted, paid, proof, amount = (
-                    _read(partial(sql.checked, name), one) for name, one in zip(sql.COUNTS, row, strict=True)
-                )
-                spent, held = rules.counts(counted, amount, paid, _read(PaymentProof, proof))
-                for place in zip(rules.UNITS, rules.place(until), strict=True):
-                    had, had_held = left.get(place, (0, 0))
-                    left[place] = had - spent, had_held - held
-            if wrong := [place for place, rest in left.items() if rest != (0, 0)]:
-                problems.append(f"{len(wrong)} sums are not those of its payments")
+            if wrong := sql.wrong_sums(rows_that_count, sums):
+                problems.append(f"{wrong} sums are not those of its payments")
             if problems:
                 raise errors.damaged(self._engine.shown, "; ".join(problems))
 
@@ -508,62 +492,15 @@ def _accounts(begin: Sequence[int]) -> tuple[Statement, ...]:
     return (sql.SUMS, begin[:-1]), (sql.SETTINGS, ()), (sql.OLDEST_REPLY, ())
 
 
-def _sums(rows: Sequence[Row], now: float) -> Sums:
-    found: dict[str, dict[int, Sum]] = {unit: {} for unit in rules.UNITS}
-    for (unit, at), counts in _by_place(rows):
-        found[unit][at] = counts
-    return Sums(now, tuple(found.values()))
-
-
-def _by_place(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, int], Sum]]:
-    """Sums by unit and number."""
-    for unit, *numbers in rows:
-        if unit not in rules.UNITS or not all(type(one) is int for one in numbers):
-            raise DamagedRowError("a sum is not a whole number of a minute, a day or a month")
-        at, spent, held = numbers
-        yield (unit, at), (spent, held)
-
-
-def _oldest(rows: Sequence[Row]) -> float | None:
-    """When the oldest answer was collected."""
-    ((updated,),) = rows
-    return None if updated is None else _read(partial(sql.checked, "updated"), updated)
-
-
 def _run(run: str | None, without: str) -> Statement:
     """What the payments that ever belonged to a batch run count, without one."""
     return sql.BY_RUN, (run, without)
 
 
-def _run_sum(rows: Sequence[Row]) -> Sum:
-    (sums,) = rows
-    if any(isinstance(one, float) for one in sums):  # SQLite adds up whatever is in a column
-        raise DamagedRowError("a sum is not a whole number")
-    spent, held = map(int, sums)
-    return spent, held
-
-
 def _setting(db: Transaction, name: str) -> str | None:
     (rows,) = db.read((sql.SETTINGS, ()))
-    return _settings(rows).get(name)
-
-
-def _settings(rows: Sequence[Row]) -> dict[str, str]:
-    return _read(by_name, rows)
+    return sql.settings_of(rows).get(name)
 
 
 def _nothing(db: Transaction) -> None:
     """What is late is written before it."""
-
-
-def _payment(row: Row) -> Payment:
-    return _read(sql.to_payment, row)
-
-
-def _read(load: Callable[[Any], T], stored: Any) -> T:
-    """What was read from the database; what no release writes is damage."""
-    try:
-        return load(stored)
-    except (ValueError, RecursionError) as error:
-        problem = str(error)
-    raise DamagedRowError(problem)  # outside of the handler: its frames have what is stored
