@@ -18,6 +18,7 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 
 from tradesdk._market import price
+from tradesdk._sync.signing import ask_signer
 from tradesdk._values.http import Headers, RawResponse
 from tradesdk._values.payment import USDC, Payment
 from tradesdk.payments.buyer import new_nonce
@@ -86,7 +87,7 @@ def pay(signer: Signer) -> str:
         created=now,
         updated=now,
     )
-    return encode_payment(offered, requirement, payment, signed_authorization(signer, payment))
+    return encode_payment(offered, requirement, payment, ask_signer(signed_authorization(signer, payment)))
 
 
 def without_coincurve() -> LocalSigner:

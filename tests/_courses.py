@@ -41,6 +41,7 @@ from tradesdk import (
 from tradesdk import _market as market
 from tradesdk._fleet.server import Row
 from tradesdk._http.service_time import ServiceClock
+from tradesdk._sync.signing import ask_signer
 from tradesdk._values.http import Headers
 from tradesdk._values.payment import origin_of
 from tradesdk.payments import buyer as buying
@@ -64,6 +65,7 @@ from tradesdk.payments.effects import (
 from tradesdk.payments.ledger import claims, schema
 from tradesdk.payments.ledger.changes import LedgerRow, Mark, Reopen, Submit
 from tradesdk.payments.ledger.store import Overview
+from tradesdk.payments.signing.signer import Asked
 from tradesdk.payments.state_machine import MARGIN
 
 from ._clock import START, http_date
@@ -264,8 +266,9 @@ class _Wallet(LocalSigner):
 
 
 class _Buyer(Buyer):
-    def signature(self, payment: Payment) -> bytes:  # nobody looks at it here
+    def signature(self, payment: Payment) -> Asked[bytes]:  # nobody looks at it here
         return bytes(65)
+        yield
 
 
 WALLET = _Wallet(b"\x01" * 32)
@@ -453,7 +456,7 @@ class Search:
                 case Ask():
                     return Answer(_offer(now, int(told or self.case.prices[0]), self.case.identified))
                 case Sign(terms, seen, owner):
-                    return sign(buyer, intent, terms, seen, owner)
+                    return ask_signer(sign(buyer, intent, terms, seen, owner))
                 case Write(row, change):
                     if isinstance(change, Submit):
                         return buyer.ledger.submit(change)

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tradesdk import AsyncTradeClient, LocalSigner, __version__, wallet_message
+from tradesdk._sync.signing import ask_signer
 from tradesdk.payments.signing.signer import sign_message
 
 from .._answers import (
@@ -84,7 +85,7 @@ async def test_an_enumeration_of_chains_is_sent_and_signed_as_their_number() -> 
     for post in service.requests[::2]:
         assert b'"chain_id":8453,' in post.content
         signed = wallet_message(signer.address, 8453)
-        assert json.loads(post.content)["signature"] == sign_message(signer, signed)
+        assert json.loads(post.content)["signature"] == ask_signer(sign_message(signer, signed))
 
     service = Service(httpx.ReadTimeout("lost"), ok(page([summary("a1")])), ok(agent("a1")))
     assert (await client_of(service).agents.create(name="mine", wallet_id="w1", chain_id=chain_id)).id == "a1"

@@ -21,6 +21,7 @@ from tradesdk import (
 )
 from tradesdk import _market as market
 from tradesdk._http.service_time import ServiceClock
+from tradesdk._sync.signing import ask_signer
 from tradesdk._values.http import Headers
 from tradesdk.payments.buyer import Buyer, PurchaseIntent, look, sign
 from tradesdk.payments.effects import (
@@ -91,7 +92,7 @@ class Driver:
             case Prove():
                 return self.found
             case Sign(terms, seen, owner):
-                return sign(self.buyer, INTENT, terms, seen, owner)
+                return ask_signer(sign(self.buyer, INTENT, terms, seen, owner))
             case Write(row, change):
                 if isinstance(change, Submit):
                     return self.ledger.submit(change)

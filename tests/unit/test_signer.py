@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk import ConfigError, InvalidArgumentError, LocalSigner, Signer, wallet_message
+from tradesdk._sync.signing import ask_signer
 from tradesdk.payments.signing.signer import checked_signer, sign_message
 
 from .._rows import each_of
@@ -36,7 +37,7 @@ def test_the_known_vector() -> None:
     """EIP-191 over the text I♥SF, as the manual of eth-account prints it."""
     signer = LocalSigner.from_key(MANUAL_KEY)
     assert signer.address == MANUAL_ADDRESS
-    assert sign_message(signer, "I♥SF") == MANUAL_SIGNATURE
+    assert ask_signer(sign_message(signer, "I♥SF")) == MANUAL_SIGNATURE
 
 
 @each_of("chain_id", [8453, 56])
@@ -44,14 +45,14 @@ def test_the_wallet_message_is_signed_by_its_address(chain_id: int) -> None:
     signer = LocalSigner.from_key(KEY)
     message = wallet_message(signer.address, chain_id)
     assert message == f"Trade wallet verification\nAddress: {ADDRESS}\nChain ID: {chain_id}"
-    assert recovered(message, sign_message(signer, message)) == ADDRESS
+    assert recovered(message, ask_signer(sign_message(signer, message))) == ADDRESS
 
 
 @settings(max_examples=15)
 @given(st.integers(1, ORDER - 1), st.text(st.characters(exclude_categories=["Cs"]), max_size=300))
 def test_every_signature_recovers_to_its_address(number: int, message: str) -> None:
     signer = LocalSigner.from_key(number.to_bytes(32, "big"))
-    signature = sign_message(signer, message)
+    signature = ask_signer(sign_message(signer, message))
     assert recovered(message, signature) == signer.address
     raw = bytes.fromhex(signature.removeprefix("0x"))
     assert len(raw) == 65
@@ -128,7 +129,7 @@ def test_anything_that_signs_is_a_signer() -> None:
     assert isinstance(signer, Signer)
     assert isinstance(LocalSigner.from_key(KEY), Signer)
     assert not isinstance(object(), Signer)
-    assert recovered("hello", sign_message(signer, "hello")) == ADDRESS
+    assert recovered("hello", ask_signer(sign_message(signer, "hello"))) == ADDRESS
 
 
 @each_of("bad", [KEY, "0x" + KEY, bytes.fromhex(KEY), int(KEY, 16), None])

@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tradesdk import ConfigError, LocalSigner
+from tradesdk._sync.signing import ask_signer
 from tradesdk.payments.signing.secp256k1 import ORDER, checksummed
 from tradesdk.payments.signing.signer import sign_message, signed_authorization, typed_data
 
@@ -84,8 +85,14 @@ def test_both_ways_sign_payments_and_texts_as_eth_account_does(
     for way in (contextlib.nullcontext, without_coincurve):
         with way():
             signer = LocalSigner.from_key(key)
-            assert (signed_authorization(signer, paid), sign_message(signer, text)) == (right, message)
-            assert (signed_authorization(account, paid), sign_message(account, text)) == (right, message)
+            assert (ask_signer(signed_authorization(signer, paid)), ask_signer(sign_message(signer, text))) == (
+                right,
+                message,
+            )
+            assert (ask_signer(signed_authorization(account, paid)), ask_signer(sign_message(account, text))) == (
+                right,
+                message,
+            )
 
 
 @given(st.binary(min_size=20, max_size=20))

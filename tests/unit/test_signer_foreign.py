@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tradesdk import ConfigError, InvalidArgumentError, LocalSigner, wallet_message
+from tradesdk._sync.signing import ask_signer
 from tradesdk.payments.signing.secp256k1 import ORDER
 from tradesdk.payments.signing.signer import (
     Signable,
@@ -29,7 +30,7 @@ SIGNATURE = MINE.sign_digest(digest_of(SIGNABLE))
 
 
 def signed(signer: Any) -> bytes:
-    return signed_by(signer, signer.address, SIGNABLE, lambda: ({}, {}, {}))
+    return ask_signer(signed_by(signer, signer.address, SIGNABLE, lambda: ({}, {}, {})))
 
 
 class Service:
@@ -179,9 +180,10 @@ def test_ours_is_not_checked_and_a_relative_of_ours_is() -> None:
 
 def test_messages_are_checked_too() -> None:
     message = wallet_message(MINE.address, 8453)
-    assert sign_message(Service(lambda signature: plain(mirrored(signature))), message) == sign_message(MINE, message)
+    changed = Service(lambda signature: plain(mirrored(signature)))
+    assert ask_signer(sign_message(changed, message)) == ask_signer(sign_message(MINE, message))
     with pytest.raises(ConfigError, match=f"and its address is {OTHER.address}"):
-        sign_message(Service(address=OTHER.address), message)
+        ask_signer(sign_message(Service(address=OTHER.address), message))
 
 
 @each_of("address", ["", "vitalik.eth", "0x12", None])

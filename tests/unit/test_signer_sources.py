@@ -20,6 +20,7 @@ from tradesdk import (
     TradeClient,
     create_keystore,
 )
+from tradesdk._sync.signing import ask_signer
 from tradesdk.payments.purchases import purchase_secret
 from tradesdk.payments.signing.signer import checked_signer
 
@@ -48,9 +49,9 @@ def test_from_a_variable_without_what_a_file_added(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TRADE_WALLET_KEY", text)
     assert LocalSigner.from_env().address == LocalSigner.from_key(text).address == ADDRESS
     monkeypatch.setenv("TRADE_PURCHASE_SECRET", text)
-    taken = purchase_secret(None).id
+    taken = ask_signer(purchase_secret(None)).id
     monkeypatch.setenv("TRADE_PURCHASE_SECRET", WALLET_KEY)
-    assert taken == purchase_secret(None).id
+    assert taken == ask_signer(purchase_secret(None)).id
 
 
 def test_from_another_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk import ConfigError, DigestSigner, InvalidArgumentError, LocalSigner, Signer, TypedDataSigner
+from tradesdk._sync.signing import ask_signer
 from tradesdk.payments.signing.signer import (
     authorization_signable,
     checked_signer,
@@ -62,7 +63,7 @@ class Both(Wallet):
 
 def test_the_known_vector_in_every_way() -> None:
     ways: list[Signer] = [MINE, Account.from_key(KEY), Wallet(), Both()]
-    assert [signed_authorization(one, PAYMENT) for one in ways] == [SIGNATURE] * 4
+    assert [ask_signer(signed_authorization(one, PAYMENT)) for one in ways] == [SIGNATURE] * 4
 
 
 def test_both_protocols_are_signers() -> None:
@@ -102,7 +103,7 @@ def test_a_signer_that_changes_what_it_gets_changes_only_that() -> None:
     assert typed_data(PAYMENT) == before
     for one in (types["TransferWithAuthorization"], domain, types, message):
         one.clear()
-    assert signed_authorization(Wallet(), PAYMENT) == SIGNATURE
+    assert ask_signer(signed_authorization(Wallet(), PAYMENT)) == SIGNATURE
 
 
 CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], object]] = {
@@ -118,15 +119,15 @@ CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], ob
 @each_of("change", CHANGES.values(), ids=CHANGES)
 def test_a_wallet_that_signs_something_else(change: Callable[..., object]) -> None:
     with pytest.raises(ConfigError, match=r"^the signer signed other data, or as 0x\w{40}, and its address is"):
-        signed_authorization(Wallet(change), PAYMENT)
+        ask_signer(signed_authorization(Wallet(change), PAYMENT))
 
 
 def test_a_wallet_with_another_key_or_another_address() -> None:
     other = Account.from_key(b"\x02" * 32)
     with pytest.raises(ConfigError, match=f"or as {OTHER.address}, and its address is {MINE.address}"):
-        signed_authorization(other, PAYMENT)  # the payer counts, not what the signer calls its address now
+        ask_signer(signed_authorization(other, PAYMENT))  # the payer counts, not what the signer calls its address now
     with pytest.raises(ConfigError, match=f"or as {OTHER.address}"):
-        signed_authorization(Wallet(gives=lambda _: other.sign_typed_data(*typed_data(PAYMENT))), PAYMENT)
+        ask_signer(signed_authorization(Wallet(gives=lambda _: other.sign_typed_data(*typed_data(PAYMENT))), PAYMENT))
 
 
 def test_an_async_wallet_is_refused_without_a_warning() -> None:
@@ -138,10 +139,10 @@ def test_an_async_wallet_is_refused_without_a_warning() -> None:
 
     signer: Any = Async()
     with pytest.raises(ConfigError, match=r"^the signer is async"):
-        signed_authorization(signer, PAYMENT)
+        ask_signer(signed_authorization(signer, PAYMENT))
 
 
 def test_a_text_needs_a_digest_or_an_account() -> None:
-    assert sign_message(Account.from_key(KEY), "I♥SF") == sign_message(MINE, "I♥SF")
+    assert ask_signer(sign_message(Account.from_key(KEY), "I♥SF")) == ask_signer(sign_message(MINE, "I♥SF"))
     with pytest.raises(InvalidArgumentError, match=r"^the signer signs typed data only.*wallets\.connect"):
-        sign_message(Wallet(), "hello")
+        ask_signer(sign_message(Wallet(), "hello"))

@@ -17,8 +17,10 @@ from ..payments.messages import blocking_error, not_expired
 from ..payments.purchases import purchase_secret
 from ..payments.results import MarketResult, Reconciliation
 from ..payments.signing.secp256k1 import checksummed
+from ..payments.signing.signer import Asked
 from .concurrency import in_thread
 from .purchase_driver import AsyncPurchaseDriver
+from .signing import ask_signer
 
 # `list` is a method below.
 _Payments = list[Payment]
@@ -206,11 +208,11 @@ class AsyncPayments:
         """
         buyer = self._driver.buyer
 
-        def ids() -> tuple[str | None, str]:
-            secret = purchase_secret(buyer.signer)
+        def ids() -> Asked[tuple[str | None, str]]:
+            secret = yield from purchase_secret(buyer.signer)
             return buyer.ledger.setting(secret_of(buyer.payer)), secret.id
 
-        return await in_thread(ids)
+        return await ask_signer(ids())
 
     async def accept_purchase_secret(self) -> str:
         """Accept another purchase secret than the one that this ledger's named purchases of this payer were made with.
@@ -225,12 +227,12 @@ class AsyncPayments:
         """
         buyer = self._driver.buyer
 
-        def accept() -> str:
-            secret = purchase_secret(buyer.signer)
+        def accept() -> Asked[str]:
+            secret = yield from purchase_secret(buyer.signer)
             buyer.ledger.set_setting(secret_of(buyer.payer), lambda known: secret.id)
             return secret.id
 
-        return await in_thread(accept)
+        return await ask_signer(accept())
 
     async def trust(self, address: str) -> None:
         """Trust a recipient of payments for this client's service, besides those known.

@@ -37,6 +37,7 @@ from .concurrency import (
     sleep,
 )
 from .sending import Handover
+from .signing import ask_signer
 from .token_check import AsyncTokenCheck
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ class AsyncPurchaseDriver:
                 case effects.Slot():
                     slot = await paid.claim(call.request, give_up)
                 case effects.Sign(terms, seen, owner):
-                    result = await in_thread(sign, buyer, intent, terms, seen, owner)
+                    result = await ask_signer(sign(buyer, intent, terms, seen, owner))
                 case effects.Write(row, change):
                     await in_own_thread(write, row, change)  # signers that block may have all others
                     return

@@ -33,6 +33,7 @@ from .concurrency import (
     sleep,
 )
 from .sending import Handover
+from .signing import ask_signer
 from .token_check import TokenCheck
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ class PurchaseDriver:
                 case effects.Slot():
                     slot = paid.claim(call.request, give_up)
                 case effects.Sign(terms, seen, owner):
-                    result = sign(buyer, intent, terms, seen, owner)
+                    result = ask_signer(sign(buyer, intent, terms, seen, owner))
                 case effects.Write(row, change):
                     write(row, change)  # signers that block may have all others
                     return

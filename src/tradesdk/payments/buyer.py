@@ -1,6 +1,6 @@
 """What a call wants, what a client pays with, and the way from an offer to a signed payment. Nothing is sent.
 
-`look` and `sign` block: they read the ledger, open a wallet, or call a remote signer. All else is pure.
+`look` and `sign` block: they read the ledger, or open a wallet. All else is pure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .protocol import Offer, Requirement, encode_payment
 from .purchases import canonical, purchase_secret
 from .results import Quote
 from .signing.secp256k1 import checksummed
-from .signing.signer import LocalSigner, Signer, checked_signer, signed_authorization
+from .signing.signer import Asked, LocalSigner, Signer, checked_signer, signed_authorization
 from .state_machine import MARGIN
 
 if TYPE_CHECKING:
@@ -133,10 +133,10 @@ class Buyer:
         """When an unnamed payment must have been created to be continued. The clock may have been put forward since."""
         return now - self.continue_for - min(max(0.0, -self.time.difference), MAX_DIFFERENCE)
 
-    def signature(self, payment: Payment) -> bytes:
+    def signature(self, payment: Payment) -> Asked[bytes]:
         signer = self.signer
         try:
-            return signed_authorization(signer, payment)
+            return (yield from signed_authorization(signer, payment))
         except failures(Exception) as error:
             problem = signer_failed(error)
         raise problem  # not inside, where the signer's error would be its context
@@ -260,12 +260,12 @@ def drafted(buyer: Buyer, intent: PurchaseIntent, terms: Terms, nonce: str, at: 
     return draft if terms.earlier is None else with_terms(terms.earlier, draft)
 
 
-def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, owner: str) -> Submit:
+def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, owner: str) -> Asked[Submit]:
     """Sign: what has to be written down before it is sent."""
     offer, requirement = terms.offer, terms.requirement
     secret, nonce = None, new_nonce()
     if intent.name is not None:
-        secret = purchase_secret(buyer.signer)  # before the validity begins: a person may type a password
+        secret = yield from purchase_secret(buyer.signer)  # before the validity begins: a person may type a password
         known = seen.settings.get(secret_of(buyer.payer))
         if known not in (None, secret.id):  # names that only other ledgers have would be paid for again
             raise purchase_secret_changed(buyer.payer, known or "", secret.id)
@@ -275,7 +275,8 @@ def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, own
         side = "ahead of" if difference > 0 else "behind"
         text = f"the service's clock is {abs(difference):.0f} s {side} this machine's"
         event("clock_difference", text, seconds=round(difference, 1))
-    signature, at = buyer.signature(payment), buyer.time.moment(buyer.clock)
+    signature = yield from buyer.signature(payment)
+    at = buyer.time.moment(buyer.clock)
     if at.latest + MARGIN >= payment.valid_before:
         raise PaymentRefusedError("signing took longer than the payment is valid", code="signer_too_slow")
     # Services store answers by identifier: another signature is another one.

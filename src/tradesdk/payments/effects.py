@@ -67,7 +67,7 @@ class Slot(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """Sign: `Submit`. It blocks."""
+    """Ask the signer: `Submit`. It blocks, or is awaited."""
 
     terms: Terms
     seen: Overview

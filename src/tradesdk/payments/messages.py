@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import TypeVar
 
-from .._system.interrupts import failures
 from .._values.details import BudgetDetails, PriceDetails, RecipientDetails, WalletDetails
 from .._values.http import RawResponse
 from .._values.money import shown_usd, usd
@@ -24,8 +22,6 @@ from ..errors import (
 )
 from .budget import LimitName, WindowSpending
 from .state_machine import REJECTED, Report
-
-T = TypeVar("T")
 
 _REJECTIONS: dict[str, ErrorCode] = {
     "insufficient_funds": "insufficient_funds",
@@ -45,15 +41,6 @@ _HOW_TO_PROVE = (
     "held money may have been taken: see client.payments.reconcile() (trade pay reconcile), check the wallet, and mark "
     "what was not taken (trade pay reconcile --mark unpaid --older-than 1h)"
 )
-
-
-def asked(signer: Callable[[], T], what: str) -> T:
-    """What a signer gives."""
-    try:
-        return signer()
-    except failures(Exception) as error:
-        problem = signer_failed(error, what)
-    raise problem
 
 
 def signer_failed(error: Exception, what: str = "the signer") -> PaymentRefusedError:

@@ -200,9 +200,10 @@ def purchase(
             if found is None and resumed is not None:
                 found = LedgerRow(resumed)  # it is not there any more: the ledger was set back
             if found is None:
-                over = total_refusal(intent.amount, intent.max_total, seen.run)
-                if over is not None:
-                    raise over  # before anything is requested
+                if intent.max_total is not None:
+                    over = total_refusal(intent.amount, intent.max_total, seen.run)
+                    if over is not None:
+                        raise over  # before anything is requested
             else:
                 payment = found.payment
                 if resumed is None and not intent.is_for(payment):

@@ -9,10 +9,12 @@ import os
 import re
 
 from .._http.arguments import comparable, required_text
+from .._system.interrupts import failures
 from .._values.payment import USDC
 from .._values.text import bare_key, printable
 from ..errors import InvalidArgumentError, PaymentRefusedError
-from .messages import asked
+from .messages import signer_failed
+from .signing.signer import Asked, not_async
 
 SECRET_VARIABLE = "TRADE_PURCHASE_SECRET"  # noqa: S105 - its name
 _CHAIN = 8453
@@ -56,7 +58,7 @@ class PurchaseSecret:
         return f"PurchaseSecret({self.id})"
 
 
-def purchase_secret(signer: object) -> PurchaseSecret:
+def purchase_secret(signer: object) -> Asked[PurchaseSecret]:
     """The secret of TRADE_PURCHASE_SECRET, else the signer's."""
     given = bare_key(os.environ.get(SECRET_VARIABLE, ""))
     if given:
@@ -68,11 +70,18 @@ def purchase_secret(signer: object) -> PurchaseSecret:
     else:
         own = getattr(signer, "purchase_secret", None)
         if callable(own):
-            secret = asked(own, what := "the signer's purchase secret")
-            if isinstance(secret, bytes) and len(secret) == 32:
-                return PurchaseSecret(secret)
-            del secret
-            raise PaymentRefusedError(f"{what} is not 32 bytes", code="signer_failed")
+            what = "the signer's purchase secret"
+            try:
+                secret = yield own
+                not_async(secret)
+            except failures(Exception) as error:
+                failed = signer_failed(error, what)
+            else:
+                if isinstance(secret, bytes) and len(secret) == 32:
+                    return PurchaseSecret(secret)
+                del secret
+                failed = PaymentRefusedError(f"{what} is not 32 bytes", code="signer_failed")
+            raise failed  # not inside, where the signer's error would be its context
         problem = "a named purchase needs a purchase secret, and this signer has none"
     raise PaymentRefusedError(
         problem,

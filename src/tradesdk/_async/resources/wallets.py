@@ -6,10 +6,11 @@ from ..._http.arguments import chain, identifier, required_text
 from ..._http.request import CreateLookup, Listing, endpoint, model_request
 from ...models.wallets import Wallet, WalletBalance
 from ...payments.signing.secp256k1 import checksummed
-from ...payments.signing.signer import Signer, checked_signer, sign_message, wallet_message
-from ..concurrency import argument_called, in_thread
+from ...payments.signing.signer import Asked, Signer, checked_signer, sign_message, wallet_message
+from ..concurrency import argument_called
 from ..pagination import AsyncPager
 from ..session import AsyncResource
+from ..signing import ask_signer
 
 
 class AsyncWalletsResource(AsyncResource):
@@ -55,7 +56,7 @@ class AsyncWalletsResource(AsyncResource):
 
         Args:
             signer: signs the text (EIP-191): a `LocalSigner`, an account of eth-account, or anything else with
-                `sign_digest`. It may block: `AsyncTradeClient` calls it in a thread.
+                `sign_digest`, which `AsyncTradeClient` calls in a thread, and awaits if it can be.
             label: a display name.
             chain_id: 8453 (Base) or 56 (BNB Chain).
             message: the text to sign (default: `wallet_message(address, chain_id)`).
@@ -68,11 +69,11 @@ class AsyncWalletsResource(AsyncResource):
         if message is not None:
             required_text("message", message)
 
-        def sign() -> tuple[str, str]:
+        def sign() -> Asked[tuple[str, str]]:
             address = checksummed(checked_signer(signer).address)
-            return address, sign_message(signer, message or wallet_message(address, chain_id))
+            return address, (yield from sign_message(signer, message or wallet_message(address, chain_id)))
 
-        address, signature = await in_thread(sign)
+        address, signature = await ask_signer(sign())
         return await self.connect(address=address, chain_id=chain_id, label=label, signature=signature)
 
     @argument_called("chain_id", not_="chain")

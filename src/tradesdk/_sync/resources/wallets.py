@@ -7,10 +7,11 @@ from ..._http.arguments import chain, identifier, required_text
 from ..._http.request import CreateLookup, Listing, endpoint, model_request
 from ...models.wallets import Wallet, WalletBalance
 from ...payments.signing.secp256k1 import checksummed
-from ...payments.signing.signer import Signer, checked_signer, sign_message, wallet_message
+from ...payments.signing.signer import Asked, Signer, checked_signer, sign_message, wallet_message
 from ..concurrency import argument_called
 from ..pagination import Pager
 from ..session import Resource
+from ..signing import ask_signer
 
 
 class WalletsResource(Resource):
@@ -54,7 +55,7 @@ class WalletsResource(Resource):
 
         Args:
             signer: signs the text (EIP-191): a `LocalSigner`, an account of eth-account, or anything else with
-                `sign_digest`. It may block: `TradeClient` calls it in a thread.
+                `sign_digest`, which `TradeClient` calls in a thread, and awaits if it can be.
             label: a display name.
             chain_id: 8453 (Base) or 56 (BNB Chain).
             message: the text to sign (default: `wallet_message(address, chain_id)`).
@@ -67,11 +68,11 @@ class WalletsResource(Resource):
         if message is not None:
             required_text("message", message)
 
-        def sign() -> tuple[str, str]:
+        def sign() -> Asked[tuple[str, str]]:
             address = checksummed(checked_signer(signer).address)
-            return address, sign_message(signer, message or wallet_message(address, chain_id))
+            return address, (yield from sign_message(signer, message or wallet_message(address, chain_id)))
 
-        address, signature = sign()
+        address, signature = ask_signer(sign())
         return self.connect(address=address, chain_id=chain_id, label=label, signature=signature)
 
     @argument_called("chain_id", not_="chain")

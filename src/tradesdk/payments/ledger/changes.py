@@ -28,9 +28,9 @@ from ..state_machine import Report, Tries
 from . import errors
 from .claims import holds
 from .rules import (
+    Accounts,
     EmptyWallet,
     Sum,
-    Sums,
     addresses,
     addresses_text,
     empty_of,
@@ -172,10 +172,9 @@ class Submit:
     def __call__(
         self,
         row: LedgerRow | None,
+        accounts: Accounts,
         *,
-        sums: Sums,
         run: Sum | None,
-        settings: Mapping[str, str],
         other: Payment | None = None,
     ) -> LedgerRow | PaymentRefusedError | None:
         """The row with it, claimed, and the settings that it sets: the first recipient of an origin, the first secret
@@ -187,6 +186,7 @@ class Submit:
         if not self._is_next(row):
             return None
         payment, before, origin = self.payment, None if row is None else row.payment, self.origin
+        settings = accounts.settings
         if other is not None:  # after a change of keys, every name of today would be bought once more
             return purchase_changed(other, payer=payment.payer)
         recipients, secret, wallet = recipients_of(origin), secret_of(payment.payer), empty_of(payment.payer, origin)
@@ -201,7 +201,7 @@ class Submit:
             amount = payment.amount
             refused = empty.refusal(payment.id, self.now, payer=payment.payer, service=origin, amount=amount)
         limits = limits_of(self.budget, settings, self.max_price)
-        refused = refused or refusal(payment.amount, before, sums, limits, max_total=self.max_total, run=run)
+        refused = refused or refusal(payment.amount, before, accounts.sums, limits, max_total=self.max_total, run=run)
         if refused is not None:
             return refused
         remembered: dict[str, str | None] = {}
@@ -333,7 +333,8 @@ class Record(End):
         return row if self.ends is None else self.ends(row)
 
     def _recorded(self, row: LedgerRow) -> LedgerRow:
-        payment, report, meaning, stage = row.payment, self.report, self.report.meaning, self.report.stage
+        payment, report, meaning = row.payment, self.report, self.report.meaning
+        stage = report.stage if meaning.stage is SENT else meaning.stage  # a receipt ends only what is open
         if not (meaning.is_final or report.is_settled):
             is_open = payment.stage is SENT and payment.paid is None and payment.signatures == self.signatures
             # That it was not taken says only the call that has claimed it: another one may have sent it since.

@@ -351,6 +351,20 @@ class Sums:
             yield window, {at: one for at, one in sums.items() if at >= first}
 
 
+class Accounts(NamedTuple):
+    """What a ledger knows besides payments.
+
+    Attributes:
+        sums: what is spent and held.
+        settings: settings by name.
+        oldest_reply: when the oldest answer that is kept was collected, in Unix seconds.
+    """
+
+    sums: Sums
+    settings: Mapping[str, str]
+    oldest_reply: float | None = None
+
+
 def _together(limit: str, sums: Mapping[int, Sum], budget: Budget) -> WindowSpending:
     held = sum(held for _, held in sums.values())
     counted = sum(counted for counted, _ in sums.values())

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from ..._fleet.server import Row
 from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode, Receipt, SignedHeader, origin_of
 from .errors import DamagedRowError
-from .rules import END, UNITS, Sum, Sums, by_name, counts, moved, place
+from .rules import END, UNITS, Accounts, Sum, Sums, by_name, counts, moved, place
 
 T = TypeVar("T")
 
@@ -276,14 +276,15 @@ def run_sum(rows: Sequence[Row]) -> Sum:
     return spent, held
 
 
+def accounts_of(now: float, sums: Sequence[Row], settings: Sequence[Row], oldest: Sequence[Row]) -> Accounts:
+    ((updated,),) = oldest
+    if updated is not None:
+        read(partial(checked, "updated"), updated)
+    return Accounts(sums_of(sums, now), read(by_name, settings), updated)
+
+
 def settings_of(rows: Sequence[Row]) -> dict[str, str]:
     return read(by_name, rows)
-
-
-def oldest_reply(rows: Sequence[Row]) -> float | None:
-    """When the oldest answer was collected."""
-    ((updated,),) = rows
-    return None if updated is None else read(partial(checked, "updated"), updated)
 
 
 def read(load: Callable[[Any], T], stored: Any) -> T:

@@ -236,8 +236,7 @@ class Ledger:
         def read(db: Transaction) -> Overview:
             rows, sums, settings, oldest, by_run = db.read(*reads)
             row = self._standing(rows) if payment_id is None else self._seen(rows[0]) if rows else None
-            named, counted = sql.settings_of(settings), sql.sums_of(sums, now)
-            sql.oldest_reply(oldest)  # what the next step could not read is said now
+            counted, named, _ = sql.accounts_of(now, sums, settings, oldest)
             limits = limits_of(budget, named, max_price)
             return Overview(
                 since=since,
@@ -261,17 +260,16 @@ class Ledger:
         """
 
         def read(db: Transaction) -> Spending:
-            sums, settings, oldest = db.read(*_accounts(rules.begin(now)))
-            sql.oldest_reply(oldest)
-            return sql.sums_of(sums, now).spending(limits_of(budget, sql.settings_of(settings), max_price))
+            sums, settings, _ = sql.accounts_of(now, *db.read(*_accounts(rules.begin(now))))
+            return sums.spending(limits_of(budget, settings, max_price))
 
         return self._engine.run(read)
 
     def submit(self, change: Submit) -> LedgerRow | None:
         """Write down a signature and claim its payment. None, and nothing is written, if another call was faster.
 
-        In one transaction: the purchase must still be as the call saw it (`Submit.is_next`), and recipient, secret,
-        wallet and budgets must allow it (`Submit.refusal`). Replies that were collected are deleted after `rules.KEPT`
+        In one transaction: the purchase must still be as the call saw it, and recipient, secret,
+        wallet and budgets must allow it. Replies that were collected are deleted after `rules.KEPT`
         seconds, some at a time.
 
         Raises:
@@ -288,16 +286,12 @@ class Ledger:
             rows, sums, settings, oldest, run, others = db.read(*reads, other_payer)
             if abs(self._engine.ahead) > MAX_AHEAD:
                 raise errors.clocks_differ(self._engine.shown, self._engine.ahead)
-            if (sql.oldest_reply(oldest) or now) < now - rules.KEPT:
+            accounts = sql.accounts_of(now, sums, settings, oldest)
+            if (accounts.oldest_reply or now) < now - rules.KEPT:
                 db.write((sql.FORGET, (now - rules.KEPT,)))
             row = self._row(rows[0]) if rows else None
-            after = change(
-                row,
-                sums=sql.sums_of(sums, now),
-                run=sql.run_sum(run),
-                settings=sql.settings_of(settings),
-                other=sql.payment_of(others[0]) if others else None,
-            )
+            other = sql.payment_of(others[0]) if others else None
+            after = change(row, accounts, run=sql.run_sum(run), other=other)
             return self._save(db, row, after) if isinstance(after, LedgerRow) else after
 
         def late() -> Late:

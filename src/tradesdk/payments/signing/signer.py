@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable
-from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial
+from typing import Any, Generic, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from ..._http.arguments import argument_called
 from ..._system.interrupts import failures
@@ -34,6 +35,10 @@ _HEX_SIGNATURE = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2})*)")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")  # a key has 64 digits
 
 
+T = TypeVar("T")
+
+Asked: TypeAlias = Generator[Callable[[], Any], Any, T]
+"""What asks a signer: it yields the signer's methods, and is sent what they return. `_async.signing` carries it out."""
 Signable: TypeAlias = tuple[bytes, bytes, bytes]
 """What is signed, by EIP-191: version, header, body. A `SignableMessage` of eth-account is one."""
 TypedData: TypeAlias = tuple[dict[str, Any], dict[str, list[dict[str, str]]], dict[str, Any]]
@@ -58,6 +63,8 @@ v may be 27, 28, 0 or 1, or left out (64 bytes), and s may be in the upper half.
 class DigestSigner(Protocol):
     """Anything that signs 32 bytes for one address: a key in this process, a key service.
 
+    Its methods may block; the async clients call them in a thread. They may be `async`: the async clients await what
+    they return, in the caller's event loop, and the blocking ones refuse it. `address` is known without awaiting.
     For named purchases, a method `purchase_secret()` may return 32 secret bytes, always the same; else
     TRADE_PURCHASE_SECRET has them.
     """
@@ -67,7 +74,7 @@ class DigestSigner(Protocol):
         """The address of the payer."""
         ...
 
-    def sign_digest(self, digest: bytes, /) -> Signature:
+    def sign_digest(self, digest: bytes, /) -> Signature | Awaitable[Signature]:
         """Sign 32 bytes."""
         ...
 
@@ -76,7 +83,8 @@ class DigestSigner(Protocol):
 class TypedDataSigner(Protocol):
     """Anything that signs EIP-712 typed data for one address: a wallet service, a hardware wallet.
 
-    It sees the amount and the recipient, so its own policy can limit them. An account of eth-account is one.
+    It sees the amount and the recipient, so its own policy can limit them. An account of eth-account is one. Its method
+    may block or be `async`, as those of `DigestSigner`.
     """
 
     @property
@@ -86,7 +94,7 @@ class TypedDataSigner(Protocol):
 
     def sign_typed_data(
         self, domain: dict[str, Any], types: dict[str, list[dict[str, str]]], message: dict[str, Any], /
-    ) -> Signature:
+    ) -> Signature | Awaitable[Signature]:
         """Sign typed data.
 
         Args:
@@ -253,27 +261,59 @@ def checked_signer(signer: Signer) -> Signer:
     return signer
 
 
-def signed_authorization(signer: Signer, payment: Payment) -> bytes:
+class Done(NamedTuple, Generic[T]):
+    """What has asked a signer is over."""
+
+    value: T
+
+
+class Pending(NamedTuple):
+    """A signer returned something to await."""
+
+    value: Awaitable[Any]
+
+
+def advance(steps: Asked[T], step: Callable[[], Callable[[], Any]]) -> Done[T] | Pending:
+    """Do the next `step` and ask the signer, until there is a result, or something to await. It blocks."""
+    try:
+        ask = step()
+        while True:
+            given, failed = None, None
+            try:
+                given = ask()
+            except failures(Exception) as error:
+                failed = error
+            if isinstance(given, Awaitable):
+                return Pending(given)
+            # Not inside, where the signer's error would be the context of ours: it may show a key.
+            ask = steps.send(given) if failed is None else steps.throw(failed)
+    except StopIteration as done:
+        return Done(done.value)
+
+
+def signed_authorization(signer: Signer, payment: Payment) -> Asked[bytes]:
     """Sign a payment's transfer: 65 bytes, as `check_signature`. Errors of the signer are passed on."""
     return signed(signer, payment.payer, authorization_signable(payment), lambda: typed_data(payment))
 
 
-def signed(signer: Signer, payer: str, signable: Signable, typed: Callable[[], TypedData]) -> bytes:
+def signed(signer: Signer, payer: str, signable: Signable, typed: Callable[[], TypedData]) -> Asked[bytes]:
     """Sign as typed data if the signer can, else by digest; what it signed must be what is computed here."""
     digest = digest_of(signable)
     if type(signer) is LocalSigner:
         return signer.sign_digest(digest)
     if isinstance(signer, TypedDataSigner):
-        return check_signature(payer, signable, signer.sign_typed_data(*typed()))
-    return check_signature(payer, signable, signer.sign_digest(digest))
+        signature: Signature = yield partial(signer.sign_typed_data, *typed())
+    else:
+        signature = yield partial(signer.sign_digest, digest)
+    return check_signature(payer, signable, signature)
 
 
-def sign_message(signer: Signer, message: str) -> str:
+def sign_message(signer: Signer, message: str) -> Asked[str]:
     """Sign a text as wallets do (EIP-191, `personal_sign`): 65 bytes as hexadecimal digits after 0x."""
     content = message.encode()
     signable = b"E", b"thereum Signed Message:\n%d" % len(content), content
     if isinstance(signer, DigestSigner):
-        signature: Signature = signer.sign_digest(digest_of(signable))
+        signature: Signature = yield partial(signer.sign_digest, digest_of(signable))
         return "0x" + check_signature(signer.address, signable, signature).hex()
     eth_account()
     from eth_account.messages import SignableMessage
@@ -318,11 +358,7 @@ def check_signature(address: str, signable: Signable, signature: Signature) -> b
 
 
 def _raw(given: object) -> bytes:
-    if hasattr(given, "__await__"):
-        close = getattr(given, "close", None)
-        if callable(close):
-            close()  # a coroutine that is never awaited would warn
-        raise _bad_signature("is async; its methods must return the signature itself (they run in a thread)")
+    not_async(given)
     kind = type(given).__name__
     if not isinstance(given, bytes | bytearray | memoryview | str):
         given = getattr(given, "signature", None)
@@ -334,6 +370,19 @@ def _raw(given: object) -> bytes:
     if not isinstance(given, bytes | bytearray | memoryview):
         raise _bad_signature(f"returned a {kind}; 65 bytes are needed: r, s and v")
     return bytes(given)
+
+
+def not_async(given: object) -> None:
+    """Refuse what a signer wants awaited, where nothing is."""
+    if isinstance(given, Awaitable):
+        close = getattr(given, "close", None)
+        if callable(close):
+            close()  # a coroutine that is never awaited would warn
+        raise ConfigError(
+            "the signer is async, and this client is blocking: use AsyncMarketClient and AsyncTradeClient, "
+            "or a signer whose methods return the signature itself",
+            code="invalid_signer",
+        )
 
 
 def _bad_signature(what: str) -> ConfigError:
