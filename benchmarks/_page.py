@@ -21,7 +21,7 @@ HEAD = """\
 tradesdk beside other packages, measured by the programs of `benchmarks/`: both sides in one run, in turns and in random
 order. What counts is the ratio of CPU times: times themselves belong to the machine. A ratio is the median of the
 rounds' ratios. "Bar": how many times the other's time ours may take, or a limit with its unit.
-`scripts/benchmarks` wrote this page.
+`scripts/benchmarks` wrote this page; below the table are the times.
 
 {date}, Python {python}, {system}, {cores} cores. {held} of {all} rows hold.
 
@@ -50,10 +50,11 @@ class Run:
 
     @property
     def section(self) -> str:
-        """Its docstring's first line and what it printed, shown as it is."""
+        """Its docstring's first line and the times that it printed; the table at the top has its rows."""
         title = (ast.get_docstring(ast.parse(self.program.read_text(encoding="utf-8"))) or "").partition("\n")[0]
-        lines = (f"    {line}".rstrip() for line in self.printed.strip().splitlines() or [self.trouble])
-        return f"\n## {self.program.stem}\n\n{title}\n\n" + "\n".join(lines) + "\n"
+        times = re.sub(r"\n{3,}", "\n\n", ROW.sub("", self.printed)).strip()
+        lines = "".join(f"    {line}".rstrip() + "\n" for line in times.splitlines())
+        return f"\n## {self.program.stem}\n\n{title}\n" + (f"\n{lines}" if lines else "")
 
 
 def run(program: Path) -> Run:

@@ -218,16 +218,18 @@ def errors() -> list[dict[str, str]]:
         {"code": code, "source": "trade mcp", "meaning": meaning, "next_step": step}
         for code, (meaning, step) in OWN_CODES.items()
     ]
-    row = re.compile(r"(?m)^\| `(?P<code>\w+)` \| `\w+` \| (?P<meaning>[^|]+?) \|")
-    told = {each["code"]: each["meaning"] for each in row.finditer((DOCS / "errors.md").read_text(encoding="utf-8"))}
+    rows = re.findall(
+        r"(?m)^\| ((?:`\w+`(?:, )?)+) \| `\w+` \| ([^|]+?) \|", (DOCS / "errors.md").read_text(encoding="utf-8")
+    )
+    meanings = {code: plain(meaning) for codes, meaning in rows for code in re.findall(r"\w+", codes)}
     for code in get_args(ErrorCode):
-        meaning, step = STEPS.get(code, (plain(told.get(code, "see docs/payments.md")), "tell the person"))
+        meaning, step = STEPS.get(code) or (meanings[code], "tell the person")
         found.append({"code": code, "source": "tradesdk", "meaning": meaning, "next_step": step})
     return found
 
 
 def plain(text: str) -> str:
-    return re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", text).replace("`", "")
+    return re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", text).replace("`", "").replace("**", "")
 
 
 # For models

@@ -34,6 +34,9 @@ NOT_RUN = {
     "trade signals stream --chain base --group bots --exec 'sleep 5'",
     "trade pay budget set --total 0.05 --yes",
     "trade mock serve",
+    "trade login",  # tests/cli/test_login_terminal.py; the next two take half a minute: tests/cli/test_probe.py
+    "trade doctor --service --gaps service.json",
+    "trade doctor --service --compare service.json",
     "trade mock serve --gaps service.json",  # tests/cli/test_probe.py, test_mock_serve.py
     "pytest --trade-mock-gaps service.json",
     "trade mock serve --seed 7",

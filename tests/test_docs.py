@@ -97,7 +97,7 @@ def code_of(page: Path) -> list[Block]:
 
 
 # Pages whose code lets agents trade for days, or imports pandas and polars.
-SLOW = ("frames.md", "market.md", "mock.md", "payments.md", "recipes.md")
+SLOW = ("frames.md", "market.md", "mock.md", "payment-safety.md", "payments.md", "recipes.md")
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_links_lead_somewhere() -> None:
 
 
 @pytest.mark.long
-def test_the_site_builds_and_fetches_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_the_site_builds_fetches_nothing_from_elsewhere_and_shows_nothing_private(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="the site is built with the docs extra")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -346,7 +346,10 @@ def test_the_site_builds_and_fetches_nothing_from_elsewhere(tmp_path: Path) -> N
     fetched = re.compile(
         r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//|<link\b[^>]*\bhref=["']?(?:https?:)?//"""
     )
+    private = re.compile(r"\b_[A-Z][a-z]|tradesdk(?:_mock)?\._")
     for file in pages:
-        assert not fetched.search(file.read_text(encoding="utf-8")), file.relative_to(tmp_path)
+        text = file.read_text(encoding="utf-8")
+        assert not fetched.search(text), file.relative_to(tmp_path)
+        assert not private.search(re.sub(r"(?s)<[^>]*>", "", text)), file.relative_to(tmp_path)
     for file in tmp_path.rglob("*.css"):
         assert not re.search(r"""(?:@import|url\()\s*["']?(?:https?:)?//""", file.read_text(encoding="utf-8")), file

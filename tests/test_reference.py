@@ -147,10 +147,3 @@ def test_the_table_of_log_events_agrees_with_what_is_logged() -> None:
         call for call in calls() if name_called(call) in LEVELS and ast.unparse(call.func).split(".")[0] in loggers
     ]
     assert list(map(ast.unparse, direct)) == [], "what logging of a program raises would change a result"
-
-
-def test_every_code_of_a_payment_says_what_happened_to_the_money() -> None:
-    page = (ROOT / "docs" / "payments.md").read_text(encoding="utf-8")
-    rows = "\n".join(re.findall(r"(?m)^\|.*$", page))
-    of_payments = {code for code, name in CODE_ROWS if issubclass(CLASSES[name], tradesdk.PaymentError)}
-    assert {code for code in of_payments if f"`{code}`" not in rows} == set()

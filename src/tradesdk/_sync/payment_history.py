@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import builtins  # `list` is a method below
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
@@ -21,12 +22,6 @@ from ..payments.signing.secp256k1 import checksummed
 from ..payments.signing.signer import Asked
 from .purchase_driver import PurchaseDriver
 from .signing import ask_signer
-
-# `list` is a method below.
-_Payments = list[Payment]
-_Addresses = list[str]
-_Results = list[MarketResult[Any]]
-_Failures = list[tuple[Payment, TradeError]]
 
 
 class Payments:
@@ -60,7 +55,7 @@ class Payments:
         unproven: bool = False,
         limit: int = 100,
         before: str | None = None,
-    ) -> _Payments:
+    ) -> builtins.list[Payment]:
         """Payments, newest first.
 
         Args:
@@ -119,15 +114,15 @@ class Payments:
 
         Answers are kept in the ledger as well: `resume` returns them again if this call is interrupted.
         """
-        delivered: _Results = []
+        delivered: builtins.list[MarketResult[Any]] = []
         try:
             return self._reconcile(delivered)
         except BaseException:
             self._driver.reopen(delivered)
             raise
 
-    def _reconcile(self, delivered: _Results) -> Reconciliation:
-        failed: _Failures = []
+    def _reconcile(self, delivered: builtins.list[MarketResult[Any]]) -> Reconciliation:
+        failed: builtins.list[tuple[Payment, TradeError]] = []
         self._driver.sync_clock()
         for payment in self._all(PaymentStage.SENT):
             if payment.in_doubt and not payment.is_expired(self._now(payment)):
@@ -179,7 +174,7 @@ class Payments:
         mark = Mark(paid=paid, now=buyer.clock.now())
         return (buyer.ledger.update(payment_id, mark)).payment
 
-    def mark_expired(self, *, paid: bool, older_than: float) -> _Payments:
+    def mark_expired(self, *, paid: bool, older_than: float) -> builtins.list[Payment]:
         """Mark all payments that expired at least `older_than` seconds ago without proof, and return them.
 
         Those that the service calls paid (stage TAKEN) are left for `mark`.
@@ -189,7 +184,7 @@ class Payments:
         """
         flags(paid=paid)
         older_than = seconds("older_than", older_than)
-        marked: _Payments = []
+        marked: builtins.list[Payment] = []
         for payment in self._all(PaymentStage.SENT):
             if payment.is_expired(now := self._now(payment)) and payment.counts_until + older_than <= now:
                 try:
@@ -248,12 +243,12 @@ class Payments:
         name = recipients_of(origin_of(self._driver.session.base_url))
         ledger.set_setting(name, lambda known: with_address(known, recipient))
 
-    def trusted(self) -> _Addresses:
+    def trusted(self) -> builtins.list[str]:
         """The known recipients of payments for this client's service, oldest first."""
         ledger, name = self._driver.buyer.ledger, recipients_of(origin_of(self._driver.session.base_url))
         return addresses(ledger.setting(name))
 
-    def _unresolved(self) -> _Payments:
+    def _unresolved(self) -> builtins.list[Payment]:
         """Payments of which only the chain or a person can say what became of them."""
         taken = self._pages(partial(self._driver.buyer.ledger.history, stages=(PaymentStage.TAKEN,)))
         found = [*self._all(PaymentStage.SENT, PaymentStage.ANSWERED), *taken]
@@ -266,12 +261,12 @@ class Payments:
             return buyer.clock.now()
         return buyer.time.moment(buyer.clock).latest
 
-    def _all(self, *stages: PaymentStage) -> _Payments:
+    def _all(self, *stages: PaymentStage) -> builtins.list[Payment]:
         """The payments at these stages without proof, or with one of a part."""
         return self._pages(partial(self._driver.buyer.ledger.history, stages=stages, unproven=True))
 
-    def _pages(self, history: Callable[..., _Payments]) -> _Payments:
-        found: _Payments = []
+    def _pages(self, history: Callable[..., builtins.list[Payment]]) -> builtins.list[Payment]:
+        found: builtins.list[Payment] = []
         before: str | None = None
         while True:
             page = history(limit=200, before=before)

@@ -18,7 +18,7 @@ def _number(value: Any) -> Any:
 
 
 # Callers may pass a rule as a `Decimal`, which `Number` refuses.
-_Percent: TypeAlias = Annotated[float, BeforeValidator(_number)]
+Percent: TypeAlias = Annotated[float, BeforeValidator(_number)]
 
 
 class RiskDict(TypedDict, total=False):
@@ -62,10 +62,10 @@ class Risk(Model):
         # Answers do not go through it: rules added by the service are kept.
         __init__.__pydantic_base_init__ = True
 
-    position_size_pct: _Percent | None = None
-    stop_loss_pct: _Percent | None = None
-    trailing_stop_pct: _Percent | None = None
-    take_profit_pct: _Percent | None = None
+    position_size_pct: Percent | None = None
+    stop_loss_pct: Percent | None = None
+    trailing_stop_pct: Percent | None = None
+    take_profit_pct: Percent | None = None
 
 
 class AgentStats(Model):
