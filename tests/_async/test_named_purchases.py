@@ -9,6 +9,7 @@ import random
 import shutil
 import traceback
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +76,15 @@ async def test_a_name_is_paid_for_once(mock: MockService) -> None:
     client = buyer_of(mock)
     first = await client.token_prices(TWO, purchase=NAME)
     assert (first.again, first.payment and first.payment.purchase) == (False, NAME)
+    assert first.paid_usd == Decimal("0.06")
     for later in (0, 61, DAY, 29 * DAY - 100):
         mock.clock.advance(later)
         again = await client.token_prices(TWO, purchase=f" {NAME} ")
         assert (again.again, again.data, again.answered_at) == (True, first.data, first.answered_at)
+        assert again.paid_usd == 0
     both = [await client.token_prices(TWO), await client.token_prices(TWO, purchase="another")]
     assert [one.again for one in both] == [False, False]
+    assert (await client.supported_tokens()).paid_usd == 0
     mock.payments.assert_charged(times=3)
 
 

@@ -71,6 +71,12 @@ class MarketResult(Generic[T]):
         """Whether money was taken: True, False or "unknown"."""
         return False if self.payment is None else self.payment.charged
 
+    @property
+    def paid_usd(self) -> Decimal:
+        """What this call paid, in dollars: by the receipt, or what was signed if there is none. 0 if it was free, or
+        came from the ledger (`again`)."""
+        return Decimal(0) if self.again or self.payment is None else usd(self.payment.amount)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
