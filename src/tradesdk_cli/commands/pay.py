@@ -235,11 +235,10 @@ def _show_budget(run: Session) -> None:
 
     of_environment = Budget.from_environment()
     spending = run.ledger.spending(of_environment, now=run.now())
-    record = spending_record(spending)
     if run.out.draws(many=False):
-        run.out.draw(lambda console: render_spending(console, record))
+        run.out.draw(lambda console: render_spending(console, spending))
     else:
-        run.out.one(record)
+        run.out.one(spending_record(spending))
     own = Budget.from_json(run.ledger.setting("budget"))
     stricter = [
         f"TRADE_BUDGET_{name.upper()}"

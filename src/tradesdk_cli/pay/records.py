@@ -10,8 +10,6 @@ from tradesdk_cli.errors import CliError
 from tradesdk_cli.text import dollars, maybe_dollars, plain_dollars, usd
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rich.console import Console
 
     from tradesdk import Budget, Payment, Spending
@@ -99,11 +97,12 @@ def spending_record(spending: Spending) -> dict[str, Any]:
     }
 
 
-def render_spending(console: Console, record: Mapping[str, Any]) -> None:
+def render_spending(console: Console, spending: Spending) -> None:
     """Prints a `spending_record` for people: a line for each budget, and below it what the next call may cost."""
     from tradesdk_cli.output.columns import BUDGETS
     from tradesdk_cli.output.table import render_list, render_one
 
+    record = spending_record(spending)
     rows = [
         {
             "budget": limit.replace("_", " "),
@@ -116,7 +115,8 @@ def render_spending(console: Console, record: Mapping[str, Any]) -> None:
     ]
     render_list(console, BUDGETS, rows, None)
     console.print()
-    render_one(console, {"next_call_usd": record["next_call_usd"] or "no limit"})
+    nothing = "no limit" if spending.budget.is_set else "needs --max-price"
+    render_one(console, {"next_call_usd": record["next_call_usd"] or nothing})
 
 
 def room(spending: Spending) -> dict[str, Any]:
