@@ -40,7 +40,6 @@ class Scenario:
         charged: what the result or the error says.
         state: what the ledger says, in the words of `_payments.how`.
         settled: how often the mock took the money.
-        alike: the same is decided as in another row; scripts/long plays it.
         again: what the same call does when nothing goes wrong any more: the code of its error, or "delivered", or
             "bought again", which signs and pays once more.
     """
@@ -58,7 +57,6 @@ class Scenario:
     state: str = "answered"
     settled: int = 1
     again: str = "bought again"
-    alike: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -88,14 +86,7 @@ SCENARIOS = (
     ),
     Scenario(name="settled, then reset", faults=[taken("reset", count=1)], **LOST),
     Scenario(name="settled, then 500", faults=[taken("status", status=500, count=1)], **LOST),
-    Scenario(name="settled, then 503", faults=[taken("status", status=503, count=1)], alike=True, **LOST),
-    *(
-        Scenario(
-            name=f"settled, then {status}", alike=status != 429,
-            faults=[taken("status", status=status, count=1)], **LOST,
-        )
-        for status in (408, 409, 425, 429, 499)
-    ),
+    Scenario(name="settled, then 429", faults=[taken("status", status=429, count=1)], **LOST),
     Scenario(
         name="settled, then 429 forever", faults=[taken("status", status=429)], again="paid_undelivered",
         code="outcome_unknown", **OPEN,
@@ -104,31 +95,18 @@ SCENARIOS = (
         name="settled, then 429; the service keeps answers", faults=[taken("status", status=429, count=1)], gaps=KEPT
     ),
     Scenario(name="settled, then a body cut short", faults=[fault("truncate", count=1)], **LOST),
-    Scenario(
-        name="settled, then reset; the service keeps answers", faults=[taken("reset", count=1)], gaps=KEPT, alike=True
-    ),
-    Scenario(
-        name="settled, then 500; the service keeps answers", faults=[taken("status", status=500, count=1)], gaps=KEPT,
-        alike=True,
-    ),
     Scenario(name="reset before anything was taken", faults=[fault("reset", count=1)]),
     Scenario(name="500 before anything was taken", faults=[fault("status", status=500, count=1)]),
-    Scenario(name="503 before anything was taken", faults=[fault("status", status=503, count=1)], alike=True),
     Scenario(
         name="503 forever", faults=[fault("status", status=503)], code="outcome_unknown", settled=0,
         again="delivered", **OPEN,
     ),
-    Scenario(name="402 again, once", faults=[fault("overlook", count=1)], alike=True),
     Scenario(name="402 again, twice", faults=[fault("overlook", count=2)]),
     Scenario(
         name="402 forever", faults=[fault("overlook")], code="outcome_unknown", settled=0, again="delivered", **BARE
     ),
     Scenario(name="settled, then 402 again, once", faults=[fault("overlook", charged=True, count=1)], **LOST),
     Scenario(name="settled, then 402 forever", faults=[fault("overlook", charged=True)], **LOST),
-    Scenario(name="slow answer", faults=[fault("latency", seconds=0.05)], alike=True),
-    Scenario(
-        name="settlement pending, once", faults=[fault("settlement", reason="settlement_pending", count=1)], alike=True
-    ),
     Scenario(
         name="settlement pending, three times", faults=[fault("settlement", reason="settlement_pending", count=3)]
     ),
@@ -146,19 +124,10 @@ SCENARIOS = (
         name="nonce used, which is a lie", faults=[fault("verification", reason=USED)], code="outcome_unknown",
         settled=0, again="delivered", **OPEN,
     ),
-    Scenario(
-        name="400 after paying", faults=[fault("status", status=400)], error="InvalidRequestError", alike=True,
-        **REFUSED,
-    ),
     Scenario(name="404 after paying", faults=[fault("status", status=404)], error="NotFoundError", **REFUSED),
     Scenario(name="no money", balance=0, error="PaymentRejectedError", code="insufficient_funds", **SAFE),
-    Scenario(
-        name="a reason that nobody knows", faults=[fault("verification", reason="moon_too_full")], alike=True,
-        code="outcome_unknown", settled=0, again="delivered", **OPEN,
-    ),
     Scenario(name="unusable body", faults=[fault("malformed_json", count=1)], **LOST_WITH_RECEIPT),
     Scenario(name="no receipt", faults=[fault("receipt", missing=True)], charged="unknown"),
-    Scenario(name="a receipt that cannot be read", faults=[fault("receipt", raw="#")], charged="unknown", alike=True),
     Scenario(name="clock 100 seconds slow", gaps={"clock_skew": 100}),
     Scenario(name="clock 10 minutes fast", gaps={"clock_skew": -600}),
     Scenario(name="clock put back a minute in the middle", faults=[fault("overlook", count=1)], jump=-60),
@@ -169,12 +138,7 @@ SCENARIOS = (
         name="clock put forward in the middle", faults=[fault("overlook", count=1)], jump=500,
         code="outcome_unknown", settled=0, again="delivered", **BARE,
     ),
-    Scenario(name="429, then success", faults=[fault("status", status=429, count=1)], alike=True),
     Scenario(name="429 twice, then success", faults=[fault("status", status=429, count=2)]),
-    Scenario(
-        name="429 forever", faults=[fault("status", status=429)], code="outcome_unknown", settled=0, alike=True,
-        again="delivered", **OPEN,
-    ),
     Scenario(name="the caller tries by hand", faults=[fault("reset", count=2)], options=ONCE, by_hand=3),
     Scenario(
         name="the caller tries by hand; settled, then reset", faults=[taken("reset")], options=ONCE, by_hand=2,

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ._postgres import Postgres
+from ._seeds import one_of
 
 # Shells ignore SIGINT for what they start in the background, and nohup ignores SIGHUP: what the tests start would, too.
 with contextlib.suppress(ValueError):  # only the main thread may, and elsewhere nobody sends them
@@ -193,10 +194,20 @@ def pytest_sessionfinish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What decides is the same in both flavours, and under both loops: the quick run plays one.
+
+    A long run plays the others, of a twin's loops the one that its seed draws.
+    """
+    left_out = [f"[{loop}" for loop in ("asyncio", "trio") if loop not in one_of(["asyncio", "trio"])]
+    found: dict[bool, list[pytest.Item]] = {True: [], False: []}
     for item in items:
-        # What decides is the same in both flavours, and under both loops: the quick run plays one.
-        if "[trio" in item.name or (item.path.parent.name == "_async" and item.get_closest_marker("twin")):
+        is_twin = item.path.parent.name == "_async" and item.get_closest_marker("twin") is not None
+        if is_twin or "[trio" in item.name:
             item.add_marker(pytest.mark.long)
+        found[not (is_twin and any(loop in item.name for loop in left_out))].append(item)
+    items[:] = found[True]
+    if found[False]:
+        config.hook.pytest_deselected(items=found[False])
 
 
 @pytest.fixture(scope="session")

@@ -8,45 +8,56 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import AsyncMarketClient, Payment, PaymentError, PaymentStage, TradeError
+from tradesdk import AsyncMarketClient, Payment, PaymentError, PaymentStage, RateClaim, TradeError
 
 from .._eventful import BUDGET, EventfulLedger, Stop, agree, paid_once, stop
 from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
 from .._payments import how
 from ._network import networked
 
-ANSWERS: dict[str, list[str]] = {
-    "clean": [],
-    "settled, then lost": ["lost after"],
-    "lost before": ["lost before"],
-    "not sent": ["refused"],
-    "429": ["429 before"],
-    "settled, then 429": ["429 after"],
-    "bare": ["bare"],
-    "pending": ["pending"],
-    "404": ["404"],
-    "refused": ["insufficient_funds"],
-    "garbage": ["garbage"],
-}
-SILENT = {"lost after", "lost before", "refused"}
-# "pending" is handed over again and then delivered, so it also takes every step of "clean".
-QUICK = {("settled, then lost", True), ("pending", False)}
-WHEN = {"before": False, "after": True}
-EVERY_ANSWER = pytest.mark.parametrize(
-    "kinds",
-    [
-        pytest.param(kinds, id=name, marks=[] if (name, False) in QUICK else pytest.mark.long)
-        for name, kinds in ANSWERS.items()
-    ],
-)
+SOME = [["pending", "lost before"], ["lost after"], ["refused", "429 after"]]
+"""Courses that take every step of a call: an answer, none, a payment that did not leave, waits and resends.
+
+What all the other answers lead to is walked in `tests/unit/test_every_course.py`.
+"""
 EVERY_STEP = pytest.mark.parametrize(
     ("kinds", "after"),
     [
-        pytest.param(kinds, after, id=f"{when} {name}", marks=[] if (name, after) in QUICK else pytest.mark.long)
-        for name, kinds in ANSWERS.items()
-        for when, after in WHEN.items()
+        pytest.param(kinds, after, marks=[] if kinds is SOME[after] else pytest.mark.long)
+        for kinds in SOME
+        for after in (False, True)
     ],
 )
+
+
+class Limiter:
+    """A rate limiter with room for all, whose claim number `at` is answered by `event`; `told` is what it heard.
+
+    `answered`: the event happens when it is told of that answer.
+    """
+
+    rate_limit = None
+
+    def __init__(self, event: Callable[[], object] = lambda: None, *, at: int = 0, answered: int = 0) -> None:
+        self.event, self.at, self.answer, self.told = event, at, answered, list[str]()
+
+    async def claim(self, name: str, /) -> RateClaim:
+        self.told.append("claim")
+        found = self.event() if self.told.count("claim") == self.at else None
+        return found if isinstance(found, RateClaim) else RateClaim()
+
+    async def answered(self, claim: RateClaim, status: int, headers: Any, /) -> None:
+        self.told.append("answered")
+        if self.told.count("answered") == self.answer:
+            self.event()
+
+    async def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
+        self.told.append(f"failed, sent {sent}")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of a client that asks it."""
+        return {"rate_limiter": self, "send_api_key": True, "api_key": "trade_key_of_a_test"}
 
 
 class Shop:

@@ -26,6 +26,7 @@ from tradesdk.models.market import TokenResults
 from tradesdk_mock import MockService
 
 from .._clock import START
+from .._paidservice import CountingSigner
 from .._payments import how
 from .._seller import TWO, Seller
 from ..unit._offers import offer_2, requirement_2
@@ -203,23 +204,6 @@ async def test_the_same_run_goes_on_after_an_error(mock: MockService) -> None:
     assert run.spent == mock.payments.spent()
 
 
-async def test_a_program_that_ends_after_each_batch(mock: MockService, tmp_path: Path) -> None:
-    """As if it were killed every time: nothing is closed, and nothing is paid for twice."""
-    tokens = await symbols(buyer_of(mock))
-    found: list[Batch[TokenResults[TokenPrice]]] = []
-    ledgers = []
-    for place in range(3):
-        ledgers.append(Ledger(tmp_path / "ledger.sqlite3", sync=False))
-        client = buyer_of(mock, ledger=ledgers[-1], budget=Budget(total="0.36"))
-        run = client.batches.token_prices(tokens, job=JOB)
-        found.append([await anext(run) for _ in range(place + 1)][-1])
-        assert run.spent == len(found[-1].data.results) * TOKEN
-    assert bought(found) == tokens
-    assert mock.payments.signatures() == len(mock.payments.settlements()) == 3
-    for ledger in ledgers:
-        ledger.close()
-
-
 async def test_what_another_run_of_the_job_buys_meanwhile(mock: MockService) -> None:
     """It looks into the ledger before each batch; what comes there after that look is not paid by this run either."""
     ledger = Ledger.memory()
@@ -323,10 +307,12 @@ async def test_what_a_batch_may_cost_is_what_may_be_paid() -> None:
         ({"max_price": "0.09", "max_total": "0.08"}, "over_total"),
     ]
     for options, code in cases:
-        client = market_of(Seller(offer=offer_2(requirement_2(amount="90000"))))
+        signer = CountingSigner()
+        client = market_of(Seller(offer=offer_2(requirement_2(amount="90000"))), signer=signer)
         run = client.batches.token_prices(TWO, **options)
         if code is None:
             assert (await anext(run)).spent == 90_000
         else:
             with pytest.raises(PaymentRefusedError, match=code):
                 await anext(run)
+            assert signer.digests == []

@@ -51,8 +51,8 @@ USDC = "833589fcd6edb6e08f4c7c32d4f71b54bda02913"
 EXPIRED = 200
 """Seconds after which no signature of these tests is valid any more."""
 DAY = 86_400
-COURSES = 45
-COURSES = 9  # the decisions are those of the blocking flavour, which plays more  # async only
+COURSES = 21
+COURSES = 3  # the decisions are those of the blocking flavour, which plays more  # async only
 
 
 async def failed(client: AsyncMarketClient, code: str, **more: Any) -> PaymentError:
@@ -151,19 +151,6 @@ async def test_another_ledger_does_not_pay_again(mock: MockService) -> None:
     assert (spending.spent, spending.held) == (0, PRICE)
     assert not (await there.token_prices(["AERO"])).again  # nothing else is blocked
     mock.payments.assert_charged(times=2)
-
-
-@pytest.mark.parametrize("purchase", [NAME, None])
-@pytest.mark.parametrize("executed", [True, False])
-async def test_a_ledger_that_was_lost(mock: MockService, executed: bool, purchase: str | None) -> None:
-    """Without a name, a new ledger makes another nonce: the docs say so."""
-    await in_doubt(buyer_of(mock), mock, purchase, executed=executed)
-    client = buyer_of(mock)
-    if executed and purchase:
-        await failed(client, "taken_elsewhere")
-    else:
-        assert (await client.token_prices(TWO, purchase=purchase)).charged is True
-    mock.payments.assert_charged(times=2 if executed and not purchase else 1)
 
 
 @pytest.mark.parametrize("purchase", [NAME, None])
@@ -330,15 +317,6 @@ async def test_how_long_is_a_setting(mock: MockService) -> None:
     for wrong in (-1, float("nan"), float("inf"), "600", None, True):
         with pytest.raises(ConfigError, match="continue_for must be 0 or more seconds"):
             buyer_of(mock, continue_for=wrong)
-
-
-async def test_while_it_may_be_taken_a_payment_is_continued_whatever_the_setting(mock: MockService) -> None:
-    client = buyer_of(mock, continue_for=0)
-    first = await in_doubt(client, mock, None, executed=False)
-    bought = (await client.token_prices(TWO)).payment
-    assert bought is not None
-    assert bought.id == first
-    mock.payments.assert_charged(times=1)
 
 
 async def test_a_job_goes_on_past_what_its_name_has_paid_for(mock: MockService) -> None:
@@ -542,18 +520,15 @@ async def machines(seed: int, tmp_path: Path | None = None) -> int:
     for ledger in ledgers:
         ledger.close()
     assert not codes & {"invalid_argument", "ledger_failed", "purchase_changed"}, codes
-    settled = [one.nonce for one in payee.settlements]
-    assert len(settled) == len(set(settled)) <= len(names), f"{seed}: a name was paid for twice"
-    assert sum(one.amount for one in payee.settlements) <= 3 * PUBLISHED
-    return len(settled)
+    assert len(payee.taken) <= len(names), f"{seed}: a name was paid for twice"
+    assert payee.total <= 3 * PUBLISHED
+    return len(payee.taken)
 
 
-async def test_three_machines_pay_once() -> None:
-    assert sum([await machines(seed) for seed in range(1)]) > 0
-
-
-async def test_three_machines_whose_ledgers_are_lost_and_copied(tmp_path: Path) -> None:
-    assert sum([await machines(seed, tmp_path) for seed in range(1)]) > 0
+async def test_three_machines_pay_once(tmp_path: Path) -> None:
+    """Also if their ledgers are lost and copied."""
+    assert await machines(0) > 0
+    assert await machines(0, tmp_path) > 0
 
 
 @pytest.mark.long

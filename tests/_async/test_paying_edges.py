@@ -76,22 +76,6 @@ async def test_a_payment_counts_until_it_has_expired_by_both_clocks(ahead: float
     await counts_until(client, seller, lost.valid_before + max(0, -(ahead or 0)))
 
 
-@each_of("shorter", [True, False])
-async def test_a_second_signature_never_shortens_what_the_first_one_counts(shorter: bool) -> None:
-    """The service's clock was behind, and was put right: the first signature may be taken for as long as before."""
-    seller = Seller(sold=cut, ahead=-100)
-    client = market_of(seller, budget=Budget(per_hour="0.06"))
-    first = await unknown(client)
-    seller.ahead, seller.sold = 0, down
-    await unknown(client)  # its answer has the right date, by which the first signature has expired
-    seller.offer, seller.sold = offer_2(requirement_2(maxTimeoutSeconds=20 if shorter else 90)), cut
-    second = await unknown(client)
-    assert (second.nonce, second.signatures) == (first.nonce, 2)
-    ends = (first.valid_before + 100, second.valid_before)
-    assert (ends[0] > ends[1]) is shorter
-    await counts_until(client, seller, max(ends))
-
-
 @each_of(
     ("offered", "accepted", "goes_on"),
     [

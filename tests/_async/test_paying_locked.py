@@ -13,13 +13,10 @@ import httpx
 import pytest
 
 from tradesdk import Ledger, LedgerError, PaymentError
-from tradesdk.payments.ledger.changes import LedgerRow, Submit
 
-from .._clock import VirtualClock
 from .._paidservice import CountingSigner
 from .._rows import each_of
 from .._seller import TWO, Seller, asks_2
-from .._sync._market import market_of as blocking_market_of
 from ..unit._offers import prices
 from ._market import market_of
 
@@ -93,48 +90,3 @@ async def test_a_locked_ledger_costs_one_timeout(tmp_path: Path, monkeypatch: py
         assert set(later) <= {0}
         other.rollback()
         assert (await market_of(Seller(), ledger=ledger).token_prices(["AERO", "B3"])).charged == "unknown"
-
-
-class Failing(Ledger):
-    """Writes no signature down while it `fails`."""
-
-    fails = False
-
-    def submit(self, change: Submit) -> LedgerRow | None:
-        if self.fails:
-            raise LedgerError("locked", code="ledger_locked")
-        return super().submit(change)
-
-
-@each_of("name", [None, "tuesday"])
-@each_of("again", [False, True])
-async def test_a_signature_that_is_not_written_down_hides_no_payment_of_another_call(
-    name: str | None, again: bool
-) -> None:
-    """It fails because another process bought the same meanwhile; the next call goes on with that payment."""
-    ledger, clock = Failing.memory(), VirtualClock()
-    lossy = Seller(sold=lambda request: httpx.Response(500), clock=clock)
-
-    def buy() -> None:
-        with pytest.raises(PaymentError, match="outcome_unknown"):
-            blocking_market_of(lossy, ledger=ledger).token_prices(TWO, purchase=name)
-
-    def meanwhile() -> None:
-        buy()
-        ledger.fails = True
-
-    if again:
-        buy()
-        clock.advance(200)
-    slow = market_of(Seller(clock=clock), ledger=ledger, signer=LockingSigner(meanwhile))
-    with pytest.raises(LedgerError):
-        await slow.token_prices(TWO, purchase=name)
-    ledger.fails = False
-    (payment,) = ledger.history()
-    assert payment.in_doubt
-    ledger.check()
-    seller = Seller(clock=clock)
-    assert (await market_of(seller, ledger=ledger).token_prices(TWO, purchase=name)).charged == "unknown"
-    nonces = {one["payload"]["authorization"]["nonce"] for one in lossy.payments + seller.payments}
-    assert nonces == {payment.nonce}
-    assert len(ledger.history()) == 1

@@ -17,17 +17,16 @@ from tradesdk import (
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentUndeliveredError,
-    RateClaim,
     TokenPrice,
 )
 from tradesdk.models.market import TokenResults
 
-from .._clock import VirtualClock
 from .._paidservice import CountingSigner
 from .._rows import each_of
 from .._seller import PRICE, TWO, Seller, asks_2, settled
 from ..unit._offers import offer_2, prices, requirement_2
 from ._market import market_of
+from ._paidshop import Limiter
 
 pytestmark = pytest.mark.twin
 
@@ -155,37 +154,13 @@ async def test_after_its_time_only_valid_bytes_are_resent(valid: bool) -> None:
     assert len({one["payload"]["authorization"]["nonce"] for one in seller.payments}) == 2 - valid
 
 
-class Slow:
-    """A rate limiter whose third claim, before the payment is resent, takes longer than the payment is valid."""
-
-    rate_limit = None
-
-    def __init__(self, clock: VirtualClock) -> None:
-        self.clock, self.claims = clock, 0
-
-    async def claim(self, name: str, /) -> RateClaim:
-        self.claims += 1
-        self.clock.advance(70 if self.claims == 3 else 0)
-        return RateClaim()
-
-    async def answered(self, claim: RateClaim, status: int, headers: Any, /) -> None:
-        """Nothing is counted here."""
-
-    async def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
-        """Nothing is counted here."""
-
-
 async def test_a_call_signs_one_nonce_however_long_it_takes() -> None:
     """Its own first signature is never too old for it to be continued."""
     seller = Seller()
     seller.sold = lambda request: httpx.Response(503) if len(seller.paid) == 1 else used(request)
-    options: dict[str, Any] = {
-        "rate_limiter": Slow(seller.clock),
-        "send_api_key": True,
-        "api_key": "trade_key_of_a_test",
-    }
+    late = Limiter(lambda: seller.clock.advance(70), at=3)  # a payment is valid for 60 s
     with pytest.raises(PaymentUndeliveredError):
-        await market_of(seller, continue_for=30, **options).token_prices(TWO)
+        await market_of(seller, continue_for=30, **late.options).token_prices(TWO)
     first, second = (one["payload"]["authorization"] for one in seller.payments)
     assert first["nonce"] == second["nonce"]
     assert first["validBefore"] < second["validBefore"]

@@ -22,18 +22,8 @@ def shop() -> Iterator[MockService]:
         yield running
 
 
-@each_of("scenario", [scenario for scenario in SCENARIOS if not scenario.alike], ids=str)
+@each_of("scenario", SCENARIOS, ids=str)
 async def test_scenario(shop: MockService, scenario: Scenario) -> None:
-    await play(shop, scenario)
-
-
-@pytest.mark.long
-@each_of("scenario", [scenario for scenario in SCENARIOS if scenario.alike], ids=str)
-async def test_scenario_like_another(shop: MockService, scenario: Scenario) -> None:
-    await play(shop, scenario)
-
-
-async def play(shop: MockService, scenario: Scenario) -> None:
     came = await AsyncPlay(shop, scenario).run()
     assert (came.error, came.charged, came.state) == (scenario.error, scenario.charged, scenario.state)
     assert scenario.code in ("", came.code)

@@ -23,8 +23,8 @@ pytestmark = pytest.mark.twin
 
 CONTINUED_FOR = 600
 CALLS = {"call": "ETH", "other call": "BRETT"}
-SCHEDULES = 300
-SCHEDULES = 60  # the decisions are those of the blocking flavour, which plays more  # async only
+SCHEDULES = 120
+SCHEDULES = 12  # the decisions are those of the blocking flavour, which plays more  # async only
 
 
 class Run:

@@ -14,13 +14,13 @@ from tradesdk import (
     Budget,
     InvalidArgumentError,
     Ledger,
+    MarketResult,
     Payment,
     PaymentError,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentRejectedError,
     PaymentUndeliveredError,
-    ReasonCode,
     TradeError,
 )
 from tradesdk_mock import MockService
@@ -30,7 +30,7 @@ from .._paidservice import CountingSigner
 from .._payments import how
 from .._rows import each_of
 from .._seller import BASE, PRICE, TWO, Seller, asks_2, settled
-from ..unit._ledger import NOW, PLENTY, at, claim, draft, release, submit, submitted, told
+from ..unit._ledger import draft, submitted
 from ..unit._offers import encoded, offer_2, requirement_2
 from ._market import buyer_of, market_of
 from ._network import networked
@@ -68,75 +68,45 @@ def nonces(mock: MockService) -> list[str]:
     return [settlement.nonce for settlement in mock.payments.settlements()]
 
 
-async def test_after_it_expired_the_same_call_signs_the_same_nonce(mock: MockService) -> None:
-    client = buyer_of(mock)
-    first = await lost(client, mock)
-    result = await client.token_prices(TWO)
-    assert result.payment is not None
-    assert (result.payment.id, result.payment.nonce) == (first.id, first.nonce)
-    assert (result.payment.signatures, result.payment.submissions) == (2, 2)
-    assert result.payment.valid_before > first.valid_before
-    assert result.charged is True
-    assert nonces(mock) == [first.nonce]
-    assert (await client.payments.spending()).total.counted == mock.payments.spent() == PRICE
-    anew = await client.token_prices(TWO)  # that purchase is closed
-    assert anew.payment is not None
-    assert anew.payment.nonce != first.nonce
-
-
-async def test_what_was_taken_and_lost_is_not_taken_again(mock: MockService) -> None:
-    client = buyer_of(mock)
-    first = await lost(client, mock, executed=True)
-    with pytest.raises(PaymentUndeliveredError) as caught:
-        await client.token_prices(TWO)
-    assert caught.value.payment is not None
-    assert (caught.value.payment.id, caught.value.charged) == (first.id, "unknown")
-    assert nonces(mock) == [first.nonce]
-    for _ in range(2):
-        with pytest.raises(PaymentRefusedError, match="unresolved_payment") as refused:
-            await client.token_prices(TWO)
-        assert f"mark('{first.id}'" in refused.value.hint
-    await client.payments.mark(first.id, paid=True)
-    await client.token_prices(TWO)
-    assert len(set(nonces(mock))) == 2
-
-
-async def test_a_service_that_keeps_answers_is_asked_for_it_first(mock: MockService) -> None:
-    """It looks the identifier up before it verifies, so that the expired bytes bring the answer."""
-    mock.set_gaps(payment_identifier="optional")
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("keeps", [False, True])
+@pytest.mark.parametrize("taken", [False, True])
+async def test_after_it_expired_the_same_call_goes_on_with_the_same_nonce(
+    taken: bool, keeps: bool, resume: bool, mock: MockService
+) -> None:
+    """A service that keeps answers is asked by the old bytes first. Only a call signs again, and no other nonce."""
+    mock.set_gaps(payment_identifier="optional" if keeps else "none")
     signer = CountingSigner()
     client = buyer_of(mock, signer=signer)
-    first = await lost(client, mock, executed=True)
-    result = await client.token_prices(TWO)
-    assert result.payment is not None
-    assert (result.payment.id, result.payment.signatures, result.again) == (first.id, 1, False)
-    assert len(signer.digests) == 1
-    assert nonces(mock) == [first.nonce]
+    first = await lost(client, mock, executed=taken)
 
+    async def go_on() -> MarketResult[Any]:
+        return await (client.payments.resume(first.id) if resume else client.token_prices(TWO))
 
-@pytest.mark.parametrize("kept", [True, False])
-async def test_resume_after_the_end(kept: bool, mock: MockService) -> None:
-    """It signs nothing: it brings an answer that the service keeps, or says that the same call goes on."""
-    mock.set_gaps(payment_identifier="optional" if kept else "none")
-    client = buyer_of(mock)
-    first = await lost(client, mock, executed=True)
-    if kept:
-        assert (await client.payments.resume(first.id)).payment is not None
+    if taken and not keeps and not resume:
+        with pytest.raises(PaymentUndeliveredError) as caught:
+            await go_on()
+        assert caught.value.payment is not None
+        assert (caught.value.payment.id, caught.value.charged) == (first.id, "unknown")
+        for _ in range(2):
+            with pytest.raises(PaymentRefusedError, match="unresolved_payment") as refused:
+                await go_on()
+            assert f"mark('{first.id}'" in refused.value.hint
+        await client.payments.mark(first.id, paid=True)
+    elif resume and not (taken and keeps):
+        with pytest.raises(PaymentOutcomeUnknownError, match="time_is_up") as expired:
+            await go_on()
+        assert "make the same call again" in expired.value.hint
     else:
-        with pytest.raises(PaymentOutcomeUnknownError, match="time_is_up") as caught:
-            await client.payments.resume(first.id)
-        assert "make the same call again" in caught.value.hint
-    assert nonces(mock) == [first.nonce]
-
-
-async def test_a_service_that_kept_nothing_gets_the_same_nonce_with_another_identifier(mock: MockService) -> None:
-    mock.set_gaps(payment_identifier="optional")
-    client = buyer_of(mock)
-    first = await lost(client, mock)
-    result = await client.token_prices(TWO)
-    assert result.payment is not None
-    assert (result.payment.id, result.payment.signatures) == (first.id, 2)
-    assert nonces(mock) == [first.nonce]
+        result = await go_on()
+        assert result.payment is not None
+        assert (result.payment.id, result.payment.nonce, result.again) == (first.id, first.nonce, False)
+        signatures = 1 if taken else 2
+        assert (result.payment.signatures, len(signer.digests)) == (signatures, signatures)
+        assert (result.payment.valid_before > first.valid_before) is not taken
+        assert (result.charged, (await client.payments.spending()).total.counted) == (True, PRICE)
+        assert not (await client.token_prices(TWO)).again  # that purchase is closed
+    assert nonces(mock)[:1] == [first.nonce] * (taken or not resume)
 
 
 @each_of("resume", [False, True])
@@ -323,18 +293,6 @@ async def test_two_signatures_that_were_not_settled_need_a_person(mock: MockServ
     assert nonces(mock) == [first.nonce]
 
 
-async def test_a_wrong_mark_costs_no_second_payment(mock: MockService) -> None:
-    client = buyer_of(mock)
-    first = await lost(client, mock, executed=True)
-    await client.payments.reconcile()
-    await client.payments.mark(first.id, paid=False)
-    assert (await client.payments.spending()).total.counted == 0
-    with pytest.raises(PaymentUndeliveredError):
-        await client.token_prices(TWO)
-    assert nonces(mock) == [first.nonce]
-    assert (await client.payments.spending()).total.counted == PRICE
-
-
 @pytest.mark.parametrize("paid", [True, False])
 async def test_all_that_expired_long_ago_may_be_marked_at_once(paid: bool, mock: MockService) -> None:
     client = buyer_of(mock).with_options(max_retries=0)
@@ -437,48 +395,3 @@ async def test_what_stops_the_next_signature_changes_nothing(change: str) -> Non
     assert (after.nonce, after.counted, after.signatures) == (before.nonce, ONE, 1)
     assert (after.valid_before, after.counts_until) == (before.valid_before, before.counts_until)
     assert (await client.payments.spending()).held == ONE
-
-
-async def test_a_date_in_the_past_shortens_nothing(mock: MockService) -> None:
-    """The next signature ends before the one before it, by the service's date: what counts is the later end."""
-    client = buyer_of(mock)
-    first = await lost(client, mock)
-    mock.set_gaps(clock_skew=-100)
-    rule = mock.add_fault("reset", paid="only")
-    with pytest.raises(PaymentOutcomeUnknownError):
-        await client.with_options(max_retries=0).token_prices(TWO)
-    mock.remove_fault(rule.id)
-    (again,) = await client.payments.list()
-    assert again.signatures == 2
-    assert again.counts_until >= max(first.counts_until, first.valid_before, again.valid_before)
-
-
-async def test_a_mark_waits_until_nothing_can_be_taken(mock: MockService) -> None:
-    """The service says that the nonce is used while the signature is still valid."""
-    client = buyer_of(mock)
-    rule = mock.add_fault("reset", paid="only", executed=True, count=1)
-    with pytest.raises(PaymentUndeliveredError) as caught:
-        await client.token_prices(TWO)
-    mock.remove_fault(rule.id)
-    assert caught.value.payment is not None
-    with pytest.raises(PaymentRefusedError, match="not_unresolved") as refused:
-        await client.payments.mark(caught.value.payment.id, paid=False)
-    assert "may still be taken until" in refused.value.message
-    mock.clock.advance(EXPIRED)
-    marked = await client.payments.mark(caught.value.payment.id, paid=False)
-    assert how(marked) == "sent, undelivered, unpaid by person"
-
-
-async def test_who_was_slower_undoes_nothing() -> None:
-    """Two calls sign the same nonce again. Only one writes it down; what the other one knows changes nothing."""
-    ledger = Ledger.memory()
-    first = at(ledger, "unknown", fingerprint="call")
-    mine: dict[str, Any] = {"earlier": first, "over": NOW + 120, "until": NOW + 60}
-    assert claim(ledger, first, "other", until=NOW + 60)
-    assert submit(ledger, draft("call"), owner="quick", **mine) is None
-    release(ledger, first, "other")
-    sent = submitted(ledger, draft("call"), owner="quick", **mine)
-    assert submit(ledger, draft("call"), owner="slow", **mine) is None
-    release(ledger, first, "slow")
-    assert told(ledger, sent, ReasonCode.NOT_RECEIVED, owner="slow") == sent
-    assert ledger.spending(PLENTY, now=NOW).held == first.amount

@@ -1,4 +1,4 @@
-"""Ten processes and one empty wallet: they hold one price, and all go on once it has money."""
+"""Processes and one empty wallet: they hold one price, and all go on once it has money."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
 PRICE = 30_000
 KEY = "0x" + "4e" * 32
-PROCESSES, TOKENS = 10, 4
+PROCESSES, TOKENS = 4, 4
 BUYER = """
 import json, sys
 from tradesdk import Budget, Ledger, LocalSigner, MarketClient, TradeError
@@ -56,7 +56,7 @@ def calls(server: MockServer, path: Path, tokens: list[str]) -> Counter[str]:
     return sold
 
 
-def test_ten_processes_hold_one_price(tmp_path: Path) -> None:
+def test_processes_hold_one_price(tmp_path: Path) -> None:
     path, signer = tmp_path / "ledger", LocalSigner.from_key(KEY)
     with MockServer(seed=5) as server:
         server.payments.set_balance(signer.address, 0)

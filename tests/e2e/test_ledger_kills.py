@@ -10,7 +10,7 @@ import pytest
 from ._ledger import end, start
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
-KILLS = int(os.environ.get("TRADE_LEDGER_KILLS", "150"))
+KILLS = int(os.environ.get("TRADE_LEDGER_KILLS", "50"))
 
 # Each child runs the same steps, tells each one that is done, and is killed before its nth statement, whichever that
 # is: those that make the file count as well. A kill, unlike a power cut, needs no syncing.

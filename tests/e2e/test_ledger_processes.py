@@ -62,17 +62,13 @@ def test_processes_and_threads_share_one_budget(tmp_path: Path) -> None:
     assert end(start(LOOK, path)) == 40
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("sync", [True, False])
-def test_many_processes_and_threads_share_one_budget(tmp_path: Path, sync: bool) -> None:
+def test_many_processes_and_threads_share_one_budget(tmp_path: Path) -> None:
     """Most of what is written down is not handed over, so that there is always somebody at the limit."""
     path = tmp_path / "ledger.sqlite3"
-    counts = spenders(path, 8, 16, 12, cancelling=True, sync=sync)
+    counts = spenders(path, 6, 8, 12, cancelling=True, sync=False)
     assert counts["over"] == 0
-    assert counts["submitted"] + counts["refused"] + counts["cancelled"] == 8 * 16 * 12
+    assert counts["submitted"] + counts["refused"] + counts["cancelled"] == 6 * 8 * 12
     assert end(start(LOOK, path)) == counts["submitted"] <= 40
-    more = spenders(tmp_path / "other.sqlite3", 8, 16, 12, cancelling=False, sync=sync)
-    assert more == {"submitted": 40, "refused": 8 * 16 * 12 - 40, "cancelled": 0, "over": 0}
 
 
 FORKS = """

@@ -10,7 +10,7 @@ import pytest
 
 from .._eventful import agree
 from .._rows import each_of
-from .._sync._paidshop import ANSWERS, OTHERS, Calls, Shop, a_call, goes_on, outcome
+from .._sync._paidshop import OTHERS, SOME, Calls, Shop, a_call, goes_on, outcome
 from ._interrupting import Interrupting
 
 
@@ -31,7 +31,7 @@ def test_the_next_call_gets_the_answer(of: Callable[[Shop], Calls], monkeypatch:
 
 
 @pytest.mark.long
-@each_of("kinds", ANSWERS.values(), ids=ANSWERS)
+@each_of("kinds", SOME)
 def test_whatever_the_service_says(kinds: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     interrupting = Interrupting(monkeypatch)
     for after in (False, True):

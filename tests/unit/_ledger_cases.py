@@ -34,6 +34,7 @@ from tradesdk._values.payment import GRACE
 from tradesdk.payments.ledger.changes import Resubmit
 from tradesdk.payments.ledger.rules import EmptyWallet, empty_of
 
+from .._seeds import one_of
 from ._ledger import (
     ADDRESS,
     COUNTS_NOTHING,
@@ -456,31 +457,6 @@ def a_signature_that_was_not_handed_over_counts_nothing(store: Ledger, place: st
 
 
 @case
-@over("place", BEFORE)
-@over("landed", [True, False])
-def a_signature_that_may_not_be_written_is_put_right(store: Ledger, place: str, landed: bool) -> None:
-    """Writing it down failed, and nobody knows whether it was written: it was not handed over, and counts nothing."""
-    before = None if place == "new" else at(store, place, fingerprint="call")
-    counted = store.spending(PLENTY, now=NOW)
-    asked = draft("call", amount=5 * CENT, valid_before=int(NOW) + 400)
-    mine: dict[str, Any] = {"earlier": before, "owner": "me", "until": NOW + 300, **LATER}
-    change = wanted(asked, **mine)
-    if landed:
-        signed = submitted(store, asked, **mine)
-    put_right(store, change)
-    if landed:
-        first = change.payment if before is None else before
-        (after,) = store.history()
-        assert (after.signatures, after.submissions) == (signed.signatures, first.submissions)
-        assert (after.counted, after.counts_until, after.paid) == (first.counted, first.counts_until, first.paid)
-        assert claim(store, after, "next")
-    else:
-        assert store.history() == ([] if before is None else [before])
-    assert store.spending(PLENTY, now=NOW) == counted
-    store.check()
-
-
-@case
 @over("name", [None, "tuesday"])
 @over("way", ["was first", *FASTER])
 def a_signature_that_was_not_written_leaves_what_another_call_wrote(store: Ledger, way: str, name: str | None) -> None:
@@ -566,16 +542,6 @@ def what_another_call_wrote_while_this_one_signed_counts(store: Ledger, seconds:
     submitted(store, draft(valid_before=int(now) + 60), budget, now=now)
     refused(store, "over_budget", slow, budget, owner="slow", until=NOW + 300)
     assert store.spending(budget, now=NOW).total.counted == 30_000
-
-
-@case
-@over("name", [None, "tuesday"])
-def what_was_never_handed_over_is_found_and_is_free(store: Ledger, name: str | None) -> None:
-    first = at(store, UNSENT, fingerprint="call", purchase=name)
-    assert (first.is_unsent, first.charged, first.header) == (True, False, None)
-    assert store.spending(PLENTY, now=NOW).total.counted == 0
-    assert store.find("call", now=NOW) == first
-    assert submit(store, draft("call", purchase=name)) is None  # its nonce is to be signed, not another one
 
 
 @case
@@ -769,14 +735,6 @@ def a_run_counts_every_nonce_that_it_ever_handed_over(store: Ledger, signs: bool
             refused(store, "over_total", of_run(each), max_total=59_999, now=now, over=now)
     with pytest.raises(PaymentRefusedError, match="over_total"):
         resubmit(store, payment, run="third", max_total=29_999, now=NOW + 400)
-
-
-@case
-def there_is_room_when_hour_and_day_both_have_it(store: Ledger) -> None:
-    """Also the next day counts what may still be taken in its first minute."""
-    budget = Budget(per_hour="0.05", per_day="0.05")
-    submitted(store, draft(valid_before=int(MIDNIGHT) + 60), now=MIDNIGHT - 30)
-    assert room_at(store, draft(), budget, MIDNIGHT - 20) == MIDNIGHT + 86400
 
 
 def room_at(store: Ledger, payment: Payment, budget: Budget, now: float, **changes: Any) -> float | None:
@@ -981,14 +939,6 @@ def what_the_chain_says_paid_a_person_closes(store: Ledger) -> None:
 
 
 @case
-def a_verdict_about_an_older_signature_is_late(store: Ledger) -> None:
-    first = submitted(store, draft("call"))
-    signed_again(store, first)
-    with pytest.raises(PaymentRefusedError, match="not_unresolved"):
-        mark(store, first, paid=False, evidence="chain: at block 1", signatures=1, now=NOW + 500)
-
-
-@case
 def the_newest_reply_of_a_named_purchase_counts(store: Ledger) -> None:
     first = answered(store, purchase="tuesday")
     newest = told(store, first, ReasonCode.DELIVERED, reply=b"newer")
@@ -1118,33 +1068,6 @@ def what_holds_money_is_found_by_the_end_of_its_validity(store: Ledger) -> None:
 
 
 @case
-@over("success", [True, False])
-def a_receipt_proves_that_it_is_spent(store: Ledger, success: bool) -> None:
-    receipt = Receipt(success=success, transaction="0x1", network="eip155:8453", raw={})
-    payment = at(store, "unknown")
-    told(store, payment, ReasonCode.DELIVERED, receipt=receipt)
-    spending = store.spending(Budget(), now=NOW)
-    assert (spending.spent, spending.held) == ((3 * CENT, 0) if success else (0, 3 * CENT))
-
-
-@case
-def it_counts_as_long_as_it_may_be_taken(store: Ledger) -> None:
-    """In every hour, day and month between its first signature and the last second of its validity."""
-    spend(store, CENT, MONTH - 60.5, until=MONTH + 30)
-    for when, windows_with_it in [
-        (MONTH - 60.5, 4),
-        (MONTH + 3659.9, 4),
-        (MONTH + 3660.0, 3),
-        (MONTH + 86_399.9, 3),
-        (MONTH + 86_400.0, 2),
-        (MONTH + 30 * 86_400 - 0.1, 2),
-        (MONTH + 30 * 86_400, 1),
-    ]:
-        counted = [one.counted for one in windows(store.spending(Budget(), now=when))]
-        assert counted == [0] * (4 - windows_with_it) + [CENT] * windows_with_it
-
-
-@case
 def the_next_signature_of_a_nonce_counts_what_is_more(store: Ledger) -> None:
     """Its amount counts once, with the largest that was signed; its windows reach to the end of the newest validity."""
     first = at(store, "unknown", fingerprint="call", amount=3 * CENT)
@@ -1171,14 +1094,6 @@ def an_hour_is_60_whole_minutes_and_the_one_that_has_begun(store: Ledger) -> Non
     assert "per hour" in error.message
     assert error.hint.startswith("wait until 2025-10-09 09:54:00 UTC, ")
     submitted(store, draft(amount=CENT), budget, now=NOW + 3640)
-
-
-@case
-def the_hour_frees_when_enough_of_it_has_passed(store: Ledger) -> None:
-    for minute in range(5):
-        spend(store, CENT, NOW + 60 * minute)
-    # 2 cents more fit when the first two, of 5, have left the window of 5: an hour after the second one's minute.
-    assert room_at(store, draft(amount=2 * CENT), Budget(per_hour="0.05"), NOW + 300) == NOW + 3700
 
 
 def empty(store: Ledger, **changes: Any) -> Payment:
@@ -1353,12 +1268,6 @@ def the_limit_that_stays_is_told_first(store: Ledger) -> None:
 
 
 @case
-def more_than_the_whole_limit_never_fits(store: Ledger) -> None:
-    error = refusal(store, 2 * CENT, Budget(per_hour="0.01"))
-    assert "room from" not in error.hint
-
-
-@case
 def sums_that_are_too_large_are_an_error_of_the_ledger(store: Ledger) -> None:
     for _ in range(9):
         submitted(store, draft(amount=10**18), budget=Budget.unlimited())
@@ -1370,3 +1279,5 @@ def sums_that_are_too_large_are_an_error_of_the_ledger(store: Ledger) -> None:
 
 SOME = random.Random(7).sample(sorted(CASES), 12)
 """Cases for the quick tests of what is slow."""
+DRAWN = [name for part in one_of([list(CASES)[at::3] for at in range(3)]) for name in part]
+"""For the long ones: a third with each seed, all in scripts/soak."""

@@ -38,12 +38,10 @@ from .._ports import free_port
 from .._postgres import Postgres, Proxy, new_schema
 from .._requirements import install
 from .._rows import each_of
-from .._seeds import drawn
 from .._seller import Seller, settled
 from .._sync._market import market_of
 from ._ledger import NOW, PLENTY, Machines, claim, draft, resubmit, submitted, told, wanted
-from ._ledger_cases import CASES, SOME
-from ._ledger_model import play_course
+from ._ledger_cases import CASES, DRAWN, SOME
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -61,39 +59,15 @@ def ledger(postgres: Postgres, schema: str) -> Iterator[Ledger]:
         yield ledger
 
 
-class Emptied:
-    """Ledgers in one schema, which each finds empty."""
-
-    def __init__(self, postgres: Postgres, schema: str) -> None:
-        self.postgres, self.schema = postgres, schema
-
-    def __call__(self) -> Ledger:
-        tables = ", ".join(f"{self.schema}.{name}" for name in ("payments", "sums", "runs", "settings"))
-        self.postgres.do(f"TRUNCATE {tables}")
-        return self.machine()
-
-    def machine(self) -> Ledger:
-        return Ledger.postgres(self.postgres.url(), schema=self.schema)
-
-    def machines(self) -> Any:
-        """What two machines do, in turns."""
-        return Machines(self(), self.machine())
-
-
-@pytest.mark.parametrize("names", [SOME, pytest.param(list(CASES), marks=pytest.mark.long)], ids=["some", "all"])
+@pytest.mark.parametrize("names", [SOME, pytest.param(DRAWN, marks=pytest.mark.long)], ids=["some", "drawn"])
 def test_it_does_what_every_ledger_does(postgres: Postgres, schema: str, names: list[str]) -> None:
-    empty = Emptied(postgres, schema)
+    """By two machines in turns."""
+    tables = ", ".join(f"{schema}.{name}" for name in ("payments", "sums", "runs", "settings"))
     for name in names:
         print(name)
-        with empty() as ledger:
+        postgres.do(f"TRUNCATE {tables}")
+        with Machines(*(Ledger.postgres(postgres.url(), schema=schema) for _ in range(2))) as ledger:
             CASES[name](ledger)
-
-
-@pytest.mark.long
-@each_of("machines", [1, 2])
-def test_a_random_course(postgres: Postgres, schema: str, machines: int) -> None:
-    empty = Emptied(postgres, schema)
-    play_course(empty if machines == 1 else empty.machines, 3, steps=15)
 
 
 def outcome(owner: str = "me") -> Record:
@@ -182,15 +156,6 @@ def test_a_signature_whose_commit_is_not_answered_is_not_handed_over(ledger: Led
     assert ledger.spending(PLENTY, now=NOW).held == held
     ledger.check()
     submitted(ledger, asked, earlier=after, over=later, **{**mine, "owner": "next"})  # no claim is left
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seeds", drawn("TRADE_FLEET_COURSES", 20, together=20))
-def test_many_courses(postgres: Postgres, schema: str, seeds: range) -> None:
-    empty = Emptied(postgres, schema)
-    for seed in seeds:
-        print(f"course {seed}")
-        play_course(empty.machines if seed % 2 else empty, seed)
 
 
 @each_of("seconds", [62, -62, 90_000])

@@ -171,7 +171,7 @@ _ANY = st.one_of(
 
 
 @pytest.mark.long
-@settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(CELLS), _ANY, st.booleans())
 @example(("sums", "held"), "text", True)
 @example(("sums", "held"), b"bytes", False)

@@ -1,6 +1,7 @@
 """What follows an answer to a payment: the same bytes again, or an end, and what the ledger says then."""
 
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +11,6 @@ from tradesdk.payments.state_machine import (
     BARE,
     DELIVERED,
     MAX_RESENDS,
-    MAX_RESENDS_NO_REASON,
     NOT_RECEIVED,
     OPEN,
     REFUSED,
@@ -149,6 +149,7 @@ def test_the_next_signature_of_a_nonce_that_was_not_taken_as_far_as_is_known(
     used, rejected = UNDELIVERED, REJECTED
     assert next_of(flow(before, again=True, paid=paid), used) == (used, None)
     assert next_of(flow(before, again=True, paid=paid), rejected) == (rejected, None)
+    assert next_of(flow(rejected), rejected) == (rejected, None)
     assert next_of(flow(rejected), used)[0] is used
 
 
@@ -167,47 +168,26 @@ def test_doubt_within_the_call_counts_as_well(doubt: Meaning, refusal: Meaning) 
     assert next_of(walk, refusal) == (OPEN, None)
 
 
-def test_a_refused_payment_that_is_handed_over_again_and_refused_again_stays_refused() -> None:
-    assert next_of(flow(REJECTED), REJECTED) == (REJECTED, None)
+FIVE = [2, 4, 8, 16, 32, None, None]
 
 
-@each_of("meaning", [OPEN, NOT_RECEIVED])
-def test_at_most_five_repeats(meaning: Meaning) -> None:
-    walk = flow()
-    waits = [next_of(walk, meaning)[1] for _ in range(7)]
-    assert waits == [2, 4, 8, 16, 32, None, None]
-    assert walk.tries.resends == MAX_RESENDS
-
-
-def test_at_most_two_repeats_after_a_bare_402() -> None:
-    walk = flow()
-    waits = [next_of(walk, BARE)[1] for _ in range(4)]
-    assert waits == [2, 4, None, None]
-    assert walk.tries.resends == MAX_RESENDS_NO_REASON
-
-
-def test_bare_ones_count_apart_from_the_others() -> None:
-    walk = flow()
-    verdicts = [
-        OPEN,
-        BARE,
-        OPEN,
-        BARE,
-        BARE,
-    ]
-    assert [next_of(walk, verdict)[1] for verdict in verdicts] == [2, 4, 8, 16, None]
-
-
-def test_the_policy_may_allow_fewer() -> None:
-    walk = flow(policy=RetryPolicy(max_retries=1))
-    assert [next_of(walk, OPEN)[1] for _ in range(2)] == [2, None]
-
-
-@each_of(("valid", "again"), [(2 + 6, False), (2 + 7, True)])
-def test_nothing_is_handed_over_in_the_last_six_seconds(valid: float, again: bool) -> None:
-    meaning, wait = next_of(flow(valid=valid), OPEN)
-    assert meaning is OPEN
-    assert (wait is not None) == again
+@each_of(
+    ("meanings", "options", "waits"),
+    [
+        ([OPEN] * 7, {}, FIVE),
+        ([NOT_RECEIVED] * 7, {}, FIVE),
+        ([BARE] * 4, {}, [2, 4, None, None]),
+        ([OPEN, BARE, OPEN, BARE, BARE], {}, [2, 4, 8, 16, None]),
+        ([OPEN] * 2, {"policy": RetryPolicy(max_retries=1)}, [2, None]),
+        ([OPEN], {"valid": 2 + 6}, [None]),
+        ([OPEN], {"valid": 2 + 7}, [2]),
+    ],
+)
+def test_how_often_it_is_resent(meanings: list[Meaning], options: dict[str, Any], waits: list[float | None]) -> None:
+    """At most five times, or as the policy allows; twice after a bare 402; never in the last six seconds."""
+    walk = flow(**options)
+    assert [next_of(walk, meaning) for meaning in meanings] == list(zip(meanings, waits, strict=True))
+    assert walk.tries.resends == len([wait for wait in waits if wait is not None])
 
 
 def test_nothing_is_handed_over_past_the_deadline() -> None:

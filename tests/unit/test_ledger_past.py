@@ -1,13 +1,10 @@
-"""Random courses of the ledger beside a plain model of it; and what a long past costs."""
+"""What a long past of the ledger costs: nothing."""
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tradesdk import Budget, Ledger, PaymentRefusedError, PaymentStage, ReasonCode
 from tradesdk.payments.ledger import schema
@@ -16,36 +13,9 @@ from tradesdk.payments.ledger.rules import UNITS, place
 from tradesdk.payments.ledger.schema import to_row
 
 from .._rows import each_of
-from .._seeds import drawn
 from ._ledger import NOW, PLENTY, draft, submit, submitted, told
-from ._ledger_model import Course, play_course
 
-T = TypeVar("T")
 SENT = PaymentStage.SENT
-
-
-def test_a_course() -> None:
-    play_course(Ledger.memory, 3)
-
-
-@pytest.mark.long
-@settings(max_examples=5, deadline=None)
-@given(st.data())
-def test_courses(data: st.DataObject) -> None:
-    """Drawn by hypothesis, so that a course that fails is made shorter."""
-
-    def pick(options: Sequence[T], /) -> T:
-        return data.draw(st.sampled_from(options))
-
-    Course(Ledger.memory(), pick).play(40)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seeds", drawn("TRADE_LEDGER_COURSES", 150, together=150))
-def test_many_courses(seeds: range) -> None:
-    for seed in seeds:
-        print(f"course {seed}")
-        play_course(Ledger.memory, seed)
 
 
 def steps(ledger: Ledger, use: Callable[[], object]) -> int:
