@@ -56,7 +56,7 @@ SKILLS = (
         "what is being bought or sold, or to alert on a token.",
         "trade mcp",
         (
-            "Call `signals` with `chain` 8453 (Base) or 56 (BNB) and, if asked, `min_confidence`.",
+            "Call `signals` with `chain` (base or bnb) and, if asked, `min_confidence`.",
             "Remember the newest `timestamp`. Later call `signals` with `since` set to it, and continue with `cursor` "
             "until `next_cursor` is null, so that nothing is missed between two looks.",
             "Report direction, confidence, price and time. The token's symbol is under `untrusted`: name the token by "
@@ -101,7 +101,7 @@ SKILLS = (
     Skill(
         "recover-a-payment",
         "Finish a purchase of market data whose outcome is unknown, without paying twice. Use after outcome_unknown, "
-        "settlement_pending, time_is_up, a timeout or a restart.",
+        "still_under_way, time_is_up, a timeout or a restart.",
         "trade mcp --spend 0.50",
         (
             "Repeat `market_buy` with exactly the same arguments and the same `purchase`; or call `payments` with "

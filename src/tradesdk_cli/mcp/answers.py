@@ -23,24 +23,18 @@ _KNOWN = frozenset({"WAITING FOR SIGNAL"})
 _KEY = re.compile(r"\w{1,60}", re.ASCII)
 
 
-def marked(item: Mapping[str, Any], *, ours: Iterable[str] = (), depth: int = 0) -> dict[str, Any]:
+def marked(item: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """A record of the service with strangers' text in a field of its own, `untrusted`.
 
-    Args:
-        item: the record, as JSON.
-        ours: names of texts that this program wrote.
-        depth: how deep it lies in another record.
+    `depth`: how deep it lies in another record.
     """
     found: dict[str, Any] = {}
     strange: dict[str, Any] = {}
-    own = frozenset(ours)
     for key, value in item.items():
         if key in _LEFT_OUT or not _KEY.fullmatch(key) or key == "untrusted":
             continue
         if isinstance(value, str):
-            if key in own:
-                found[key] = visible(value, 1000)
-            elif key in _WRITTEN_BY_STRANGERS or not _is_plain(value):
+            if key in _WRITTEN_BY_STRANGERS or not _is_plain(value):
                 strange[key] = visible(value, _LONGEST)
             else:
                 found[key] = value
@@ -57,7 +51,7 @@ def _is_plain(text: str) -> bool:
 
 def _inside(value: Any, depth: int) -> Any:
     if isinstance(value, dict):
-        return marked(value, depth=depth)
+        return marked(value, depth)
     if isinstance(value, list):
         return [_inside(one, depth) for one in value if depth < _DEEPEST]
     if isinstance(value, str):
@@ -79,14 +73,7 @@ def selected(item: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
 class Fault(Exception):
     """Why a tool did not do what it was asked: told to the client, never raised at it.
 
-    Attributes:
-        code: what went wrong; see the error catalogue.
-        message: the same for people and models. It has no words of strangers.
-        next_step: what the client may do.
-        person: a command for the person, if one helps.
-        retryable: whether the same call may work later.
-        untrusted: what the service said, if it said something.
-        about: more fields.
+    Only `untrusted` has words of strangers: what the service said. `person` is a command for the person.
     """
 
     code: str
@@ -101,7 +88,7 @@ class Fault(Exception):
         return self.message
 
     def as_dict(self) -> dict[str, Any]:
-        """The structured content of the tool's error."""
+        """What the tool answers, as text: structured content has to fit the tool's schema, which is for results."""
         error: dict[str, Any] = {
             "code": self.code,
             "message": self.message,
@@ -119,13 +106,7 @@ class Fault(Exception):
 OWN_CODES: dict[str, tuple[str, str]] = {
     "invalid_arguments": ("the arguments do not fit the tool", "correct the argument that the message names"),
     "unknown_tool": ("this session has no such tool", "use a tool of the list"),
-    "approval_unknown": ("there is no such approval here", "leave approval out to prepare the action"),
-    "approval_expired": ("the approval has expired; nothing was done", "leave approval out to prepare it again"),
     "approval_refused": ("a person refused it; nothing was done", "do not ask again; ask the person what they want"),
-    "approval_mismatch": (
-        "the approval is for something else: other arguments, or the agent was changed meanwhile",
-        "repeat the exact call that was approved, or leave approval out to prepare this one",
-    ),
     "approval_used": ("it was carried out before, and is carried out once", "read the agent to see how it is now"),
     "approval_unfinished": (
         "it was begun, and its outcome is unknown",
@@ -138,18 +119,32 @@ OWN_CODES: dict[str, tuple[str, str]] = {
         "it costs more than this session may still spend; nothing was done",
         "buy less, or tell the person: only a new session with a higher --spend can spend more",
     ),
-    "not_yours": ("the payment was not made by market_buy", "tell the person, who can continue it"),
+    "not_yours": (
+        "nobody approved that payment for this server, or market_buy did not make it",
+        "tell the person, who can continue it",
+    ),
+    "still_under_way": (
+        "it was not over in time; it may have been carried out, and ends by itself",
+        "repeat the same call: nothing is paid or done twice",
+    ),
     "still_active": ("an active agent cannot be deleted", "tell the person: it must be stopped first"),
     "nothing_to_change": ("the agent already has these values", "nothing is left to do"),
     "answer_too_large": ("the answer is too large", "ask for less: fields, a lower limit, or fewer tokens"),
+    "configuration": ("a setting of this server is missing or cannot be used", "tell the person"),
     "internal": ("this is a bug in the server", "tell the person; do not repeat the call"),
 }
 """Codes of this server: what they mean, and what a client may do. Those of the SDK are in `STEPS`."""
 
 STEPS: dict[str, tuple[str, str]] = {
+    "ledger_locked": ("the ledger is not free; nothing was signed", "wait a few seconds, then repeat the same call"),
+    "ledger_unreachable": ("the ledger cannot be reached; nothing was signed", "wait a minute, then repeat the call"),
+    "fleet_unreachable": ("the fleet's server cannot be reached", "wait a minute, then repeat the call"),
+    "signer_too_slow": ("the wallet signed too late; nothing was sent", "repeat the same call"),
+    "signature_rejected": ("the service rejected the signature", "tell the person; do not buy it under another name"),
+    "pagination_loop": ("the service repeats a page", "use what came, or ask with other filters"),
+    "not_live": ("that payment can no longer be taken", "repeat market_buy with the same arguments"),
+    "not_unresolved": ("there is nothing to resend", "read it: payments with action=get and this id"),
     "not_found": ("the service does not have it", "list what there is, and use an id from the list"),
-    "unauthorized": ("the service does not take the API key", "tell the person: the key must be replaced"),
-    "forbidden": ("the key or the plan does not allow it", "tell the person"),
     "conflict": ("its present state does not allow it", "read it again, then decide"),
     "rate_limited": ("too many requests", "wait as long as retry_after_s says, then repeat the call"),
     "validation_error": ("the service does not take a value", "correct the value"),
@@ -158,22 +153,11 @@ STEPS: dict[str, tuple[str, str]] = {
     "bad_gateway": ("the service cannot be reached", "wait a minute, then repeat a read; before a change, read first"),
     "service_unavailable": ("the service is not available", "wait a minute, then repeat the call"),
     "timeout": ("the service did not answer in time", "wait a minute, then repeat a read; before a change, read first"),
-    "connection_refused": ("the service is not running, or its address is wrong", "tell the person"),
-    "unknown_host": ("the service's address is wrong", "tell the person"),
     "connection_failed": ("no complete answer came", "wait a minute, then repeat a read; before a change, read first"),
-    "certificate_refused": ("the service's certificate was refused", "tell the person"),
-    "proxy_failed": ("the proxy between here and the service failed", "tell the person"),
-    "too_many_files": ("this computer opens no more files", "tell the person"),
-    "invalid_response": ("the service's answer cannot be read", "tell the person"),
-    "unexpected_status": ("the service refused the request", "tell the person"),
     "ambiguous_outcome": ("it may have been created", "list the agents before anything else"),
     "invalid_argument": ("an argument was refused; nothing was sent", "correct the argument"),
-    "no_budget": ("no budget allows it; nothing was signed", "tell the person: trade pay budget set"),
     "over_budget": ("the budgets do not leave enough; nothing was signed", "wait, or tell the person"),
     "unknown_token": ("no market data is sold about a token; nothing was signed", "find it with market_tokens"),
-    "over_price": ("the service asks more than the published price; nothing was signed", "tell the person"),
-    "recipient_changed": ("the payment would go to another address; nothing was signed", "tell the person"),
-    "no_signer": ("there is no wallet to pay with; nothing was signed", "tell the person: trade pay key new"),
     "in_progress": ("the same purchase is under way", "wait a few seconds, then repeat the same call"),
     "purchase_changed": (
         "that purchase name was used for something else; nothing was signed",
@@ -184,7 +168,6 @@ STEPS: dict[str, tuple[str, str]] = {
         "choose a new name to buy it again",
     ),
     "no_such_payment": ("there is no such payment", "list them: payments"),
-    "insufficient_funds": ("the wallet has not enough USDC", "tell the person"),
     "payment_rejected": (
         "the service rejected the payment; whether it was taken is not proven, so its amount stays held",
         "do not buy it under another name; tell the person",
@@ -192,38 +175,39 @@ STEPS: dict[str, tuple[str, str]] = {
     "outcome_unknown": ("it may have been paid", "payments with action=resume and this id, or the same call again"),
     "time_is_up": ("it may have been paid", "repeat the same call: it cannot be charged twice"),
     "suspect_paid": ("it was probably paid", "tell the person: it must be checked before anything is bought again"),
-    "unresolved_payment": ("an earlier payment for it must be checked", "tell the person"),
     "paid_undelivered": ("it was paid, and no usable answer came", "tell the person"),
     "taken_elsewhere": ("that name was paid for on another machine", "choose a new name, or tell the person"),
 }
-"""The SDK's codes that tools meet most: what they mean for a client, and its next step."""
-_OTHERWISE = ("it did not work", "tell the person")
+"""The SDK's codes after which a client can do something, or must not: what they mean for it, and its next step."""
+_PERSON = "tell the person what tell_the_person says"
 _AFTER_MONEY = frozenset({"outcome_unknown", "time_is_up"})
 
 
 def own(code: str, message: str | None = None, **more: Any) -> Fault:
     """A fault of this server."""
-    text, step = OWN_CODES.get(code) or STEPS[code]
+    text, step = OWN_CODES.get(code) or STEPS.get(code) or (code.replace("_", " "), _PERSON)
     return Fault(code, message or text, step, **more)
 
 
 def fault_of(error: Exception, program: str) -> Fault:
     """Any error as a fault: with the words of this server, and those of others set apart."""
-    from tradesdk import InvalidArgumentError, PaymentError, RateLimitError, TradeError
+    from tradesdk import APIError, InvalidArgumentError, PaymentError, RateLimitError, TradeError
     from tradesdk_cli.errors import CliError
     from tradesdk_cli.explain import problem_of
 
     if isinstance(error, Fault):
         return error
     problem = problem_of(error, program)
-    if isinstance(error, CliError) and not hasattr(error, "answered"):
-        if error.code in OWN_CODES:
+    if isinstance(error, CliError):
+        if error.code in OWN_CODES and error.code != "configuration":
             return own(error.code, person=problem.hint)
-        return Fault(error.code, problem.message, "tell the person", person=problem.hint)
+        # In our words, about the settings or about what the client gave.
+        code = "invalid_arguments" if error.code == "usage" else "configuration"
+        return own(code, problem.message, person=problem.hint)
     if not isinstance(error, TradeError):
         return own("internal", about={"kind": type(error).__name__})
     code = error.code
-    message, step = STEPS.get(code, _OTHERWISE)
+    message, step = STEPS.get(code) or (code.replace("_", " "), _PERSON)
     if isinstance(error, InvalidArgumentError):  # our words about what the client gave
         return Fault(code, one_line(str(error), 300), step)
     about: dict[str, Any] = {}
@@ -236,7 +220,7 @@ def fault_of(error: Exception, program: str) -> Fault:
         about["charged"] = getattr(error, "charged", False if payment is None else payment.charged)
         if payment is not None:
             about["payment"] = {"id": payment.id, "stage": payment.stage.value}
-            if payment.charged == "unknown" and code not in STEPS:
+            if payment.charged == "unknown" and isinstance(error, APIError):
                 message, step = STEPS["outcome_unknown"]
     if getattr(error, "outcome", None) == "unknown" and "payment" not in about:
         step = STEPS["ambiguous_outcome"][1]
@@ -244,7 +228,7 @@ def fault_of(error: Exception, program: str) -> Fault:
         code,
         message,
         step,
-        person=None if code == "unknown_token" else problem.hint,  # that hint names symbols, which strangers chose
+        person=None if code == "unknown_token" else problem.hint or None,  # it names symbols, which strangers chose
         retryable=problem.retryable or code in _AFTER_MONEY,
         untrusted=str(error),
         about=about,
@@ -266,12 +250,9 @@ def opened(cursor: str | None) -> str | None:
     if cursor is None or not cursor.startswith(_SEALED):
         return cursor
     try:
-        found = base64.b64decode(cursor.removeprefix(_SEALED), b"-_", validate=True).decode("utf-8", "surrogatepass")
+        return base64.b64decode(cursor.removeprefix(_SEALED), b"-_", validate=True).decode("utf-8", "surrogatepass")
     except ValueError:
-        found = ""
-    if not found:
-        raise own("invalid_arguments", "cursor is none that this server gave")
-    return found
+        raise own("invalid_arguments", "cursor is none that this server gave") from None
 
 
 def page(

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 DATA = ("prices", "signals", "history", "win-rate", "avg-prices", "top", "metrics")
 """What can be bought, by the verbs of `trade market`."""
+CHAINS = {"base": 8453, "bnb": 56}
 MOST_ROWS = 50
 FEW_ROWS = 20
 MOST_TOKENS = 5
@@ -44,11 +45,10 @@ class Tool:
     """One tool, as it is listed."""
 
     name: str
-    title: str
     description: str
-    properties: Mapping[str, Any]
-    required: tuple[str, ...]
     output: Mapping[str, Any]
+    properties: Mapping[str, Any]
+    required: tuple[str, ...] = ()
     read_only: bool = True
     destructive: bool = False
     idempotent: bool = True
@@ -57,39 +57,32 @@ class Tool:
     @property
     def input_schema(self) -> dict[str, Any]:
         """The JSON schema of its arguments."""
-        schema: dict[str, Any] = {
-            "type": "object",
-            "properties": dict(self.properties),
-            "additionalProperties": False,
-        }
-        if self.required:
-            schema["required"] = list(self.required)
-        return schema
-
-    @property
-    def annotations(self) -> dict[str, bool]:
-        """The hints of the protocol."""
-        return {
-            "readOnlyHint": self.read_only,
-            "destructiveHint": self.destructive,
-            "idempotentHint": self.idempotent,
-            "openWorldHint": self.open_world,
-        }
+        schema = {"type": "object", "properties": dict(self.properties), "additionalProperties": False}
+        return {**schema, "required": list(self.required)} if self.required else schema
 
     def listed(self) -> dict[str, Any]:
         """What `tools/list` says about it."""
         return {
             "name": self.name,
-            "title": self.title,
+            "title": self.name.replace("_", " ").capitalize(),
             "description": self.description,
             "inputSchema": self.input_schema,
             "outputSchema": dict(self.output),
-            "annotations": self.annotations,
+            "annotations": {
+                "readOnlyHint": self.read_only,
+                "destructiveHint": self.destructive,
+                "idempotentHint": self.idempotent,
+                "openWorldHint": self.open_world,
+            },
         }
 
 
 def _text(description: str = "", **more: Any) -> dict[str, Any]:
     return {"type": "string", **({"description": description} if description else {}), "maxLength": 200, **more}
+
+
+def _one_of(*values: str, **more: Any) -> dict[str, Any]:
+    return {"type": "string", "enum": list(values), **more}
 
 
 def _whole(first: int, last: int, description: str = "") -> dict[str, Any]:
@@ -105,7 +98,7 @@ _ID = _text(maxLength=100)
 _LIMIT = _whole(1, MOST_ROWS)
 _CURSOR = _text("next_cursor of the last answer", maxLength=500)
 _FIELDS = {"type": "array", "items": {"type": "string", "maxLength": 60}, "maxItems": 30}
-_CHAIN = {"enum": [8453, 56], "description": "8453 Base, 56 BNB"}
+_CHAIN = _one_of(*CHAINS)
 _TIME = _text("ISO 8601 with zone", maxLength=40)
 _TOKENS = {
     "type": "array",
@@ -115,41 +108,30 @@ _TOKENS = {
     "description": "symbols or addresses; not for top and metrics",
 }
 _OBJECT = {"type": "object"}
-_LIST_OUT = {
+_ITEMS = {"type": "array", "items": _OBJECT}
+_FOUND: dict[str, Any] = {
     "type": "object",
-    "properties": {
-        "items": {"type": "array", "items": _OBJECT},
-        "next_cursor": {"type": ["string", "null"]},
-    },
-    "required": ["items", "next_cursor"],
+    "properties": {"items": _ITEMS, "next_cursor": {"type": ["string", "null"]}},
 }
-_ONE_OR_LIST_OUT = {
-    "type": "object",
-    "properties": {
-        "item": _OBJECT,
-        "items": {"type": "array", "items": _OBJECT},
-        "next_cursor": {"type": ["string", "null"]},
-    },
-}
+_LIST_OUT = {**_FOUND, "required": ["items", "next_cursor"]}
+_ONE_OR_LIST_OUT = {"type": "object", "properties": {"item": _OBJECT, **_FOUND["properties"]}}
 _DONE_OUT = {
     "type": "object",
     "properties": {
-        "status": {"enum": ["done", "approval_required"]},
-        "code": {"type": "string"},
-        "approve_with": {"type": "string"},
-        "next_step": {"type": "string"},
+        "status": _one_of("done", "approval_required"),
+        **{name: {"type": "string"} for name in ("code", "approve_with", "next_step")},
     },
     "required": ["status"],
 }
 _PAGED = {"limit": _LIMIT, "cursor": _CURSOR, "fields": _FIELDS}
 _MARKET = {
-    "data": {"enum": list(DATA)},
+    "data": _one_of(*DATA),
     "tokens": _TOKENS,
     "limit": _whole(1, 100, "signals per token, or tokens of top"),
     "since": _TIME,
     "until": _TIME,
-    "signal_type": {"enum": ["BUY", "SELL", "ALL"]},
-    "sort_by": {"enum": ["winRate", "ROI"], "description": "of top"},
+    "signal_type": _one_of("BUY", "SELL", "ALL"),
+    "sort_by": _one_of("winRate", "ROI", description="of top"),
 }
 _RISK = {
     "type": "object",
@@ -160,59 +142,41 @@ _RISK = {
 }
 
 
-def tools(scope: Scope) -> list[Tool]:
-    """The tools of a session, in the order in which they are listed."""
-    found = [*_READING, _payments(resume=scope.spend > 0)]
-    if scope.spend > 0:
-        found.append(_MARKET_BUY)
-    if scope.write:
-        found.append(_AGENT_CHANGE)
-    return found
-
-
 _READING = (
     Tool(
         "account",
-        "Account",
         "Plan, usage, and connected wallets (first 50), with the ids that agent_change takes.",
-        {"balances": {"type": "boolean", "description": "with each wallet's balance"}},
-        (),
         _OBJECT,
+        {"balances": {"type": "boolean", "description": "with each wallet's balance"}},
     ),
     Tool(
         "agents",
-        "Trading agents",
         "List agents, or with id get one with its risk rules and results.",
-        {"id": _ID, "status": {"enum": ["active", "idle", "paused", "error"]}, **_PAGED},
-        (),
         _ONE_OR_LIST_OUT,
+        {"id": _ID, "status": _one_of("active", "idle", "paused", "error"), **_PAGED},
     ),
     Tool(
         "results",
-        "Results of agents",
         "Rank agents by result; reads up to 100 agents.",
+        _LIST_OUT,
         {
-            "sort": {"enum": ["pnl", "win_rate", "trades"]},
+            "sort": _one_of("pnl", "win_rate", "trades"),
             "losing": {"type": "boolean", "description": "only those that lost money, worst first"},
             "limit": _LIMIT,
             "fields": _FIELDS,
         },
-        (),
-        _LIST_OUT,
     ),
     Tool(
         "trades",
-        "Trades",
         "List trades, newest first, or with id get one with its transactions.",
-        {"id": _ID, "agent_id": _ID, "status": {"enum": ["open", "closed"]}, **_PAGED},
-        (),
         _ONE_OR_LIST_OUT,
+        {"id": _ID, "agent_id": _ID, "status": _one_of("open", "closed"), **_PAGED},
     ),
-    Tool("positions", "Open positions", "List open positions.", {"agent_id": _ID, **_PAGED}, (), _LIST_OUT),
+    Tool("positions", "List open positions.", _LIST_OUT, {"agent_id": _ID, **_PAGED}),
     Tool(
         "signals",
-        "Signals",
         "The newest BUY and SELL signals of a chain; with since, until, token_address or cursor, the history.",
+        _LIST_OUT,
         {
             "chain": _CHAIN,
             "min_confidence": {**_number(0, 1), "description": "newest only"},
@@ -222,42 +186,58 @@ _READING = (
             **_PAGED,
         },
         ("chain",),
-        _LIST_OUT,
     ),
     Tool(
         "market_tokens",
-        "Tokens with market data",
         "Find tokens that market data is sold about, by a part of symbol or name, or by address. Free.",
-        {"search": _text(), "limit": _LIMIT, "cursor": _CURSOR, "fields": _FIELDS},
-        (),
         _LIST_OUT,
+        {"search": _text(), **_PAGED},
     ),
     Tool(
         "market_quote",
-        "Price of market data",
         "What a purchase would cost, what the budgets and this session leave, and whether a person must approve it. "
         "Nothing is bought.",
+        _OBJECT,
         _MARKET,
         ("data",),
-        _OBJECT,
         open_world=False,
     ),
     Tool(
         "docs",
-        "Documentation",
         "Read a topic about this server; without one, list the topics. An error code is a topic, too.",
-        {"topic": _text()},
-        (),
         _OBJECT,
+        {"topic": _text()},
         open_world=False,
     ),
 )
+
+
+def tools(scope: Scope) -> list[Tool]:
+    """The tools of a session, in the order in which they are listed."""
+    sells = scope.spend > 0
+    payments = Tool(
+        "payments",
+        "List payments, get one by id, or see the budgets and what this session may still spend."
+        + " resume continues a purchase of market_buy whose outcome is unknown: it cannot be charged twice." * sells,
+        _ONE_OR_LIST_OUT,
+        {
+            "action": _one_of("list", "get", "budget", *(["resume"] if sells else [])),
+            "id": _ID,
+            "stage": _one_of("sent", "answered", "taken"),
+            **_PAGED,
+        },
+        read_only=not sells,
+        open_world=sells,
+    )
+    return [*_READING, payments, *([_MARKET_BUY] if sells else []), *([_AGENT_CHANGE] if scope.write else [])]
+
+
 _MARKET_BUY = Tool(
     "market_buy",
-    "Buy market data",
     "Buy market data. Name each purchase: the same name is paid once, and repeating the call with the same arguments "
     "continues it or returns the answer again, unpaid. If a person must approve, nothing is bought yet: repeat the "
     "call when they have. Long answers: repeat it with offset.",
+    _DONE_OUT,
     {
         **_MARKET,
         "purchase": _text(
@@ -265,58 +245,31 @@ _MARKET_BUY = Tool(
             maxLength=LONGEST_PURCHASE,
             pattern="^[A-Za-z0-9][A-Za-z0-9._:/-]*$",
         ),
-        "approval": _text("code of the approval", maxLength=20),
         "offset": _whole(0, 10_000, "rows to skip"),
         "fields": _FIELDS,
     },
     ("data", "purchase"),
-    _DONE_OUT,
     read_only=False,
     # Money that is spent does not come back. The same arguments have the same name, and are paid for once.
     destructive=True,
 )
 _AGENT_CHANGE = Tool(
     "agent_change",
-    "Change agents",
     "Create, update or delete an agent. It is only prepared: a person sees before and after and approves it, then "
     "repeat the call. It is carried out once.",
+    _DONE_OUT,
     {
-        "operation": {"enum": ["create", "update", "delete"]},
+        "operation": _one_of("create", "update", "delete"),
         "id": _text("of update and delete", maxLength=100),
         "name": _text(),
         "wallet_id": _ID,
-        "chain_id": {**_CHAIN, "description": "of create"},
+        "chain": {**_CHAIN, "description": "of create"},
         "risk": _RISK,
         "min_confidence": _number(0, 1),
         "max_positions": _whole(1, 1000),
-        "approval": _text("code of the approval", maxLength=20),
     },
     ("operation",),
-    _DONE_OUT,
     read_only=False,
     destructive=True,
     idempotent=False,
 )
-
-
-def _payments(*, resume: bool) -> Tool:
-    actions = ["list", "get", "budget"]
-    text = "List payments, get one by id, or see the budgets and what this session may still spend."
-    if resume:
-        actions.append("resume")
-        text += " resume continues a purchase of market_buy whose outcome is unknown: it cannot be charged twice."
-    return Tool(
-        "payments",
-        "Payments",
-        text,
-        {
-            "action": {"enum": actions},
-            "id": _ID,
-            "stage": {"enum": ["sent", "answered", "taken"]},
-            **_PAGED,
-        },
-        (),
-        _ONE_OR_LIST_OUT,
-        read_only=not resume,
-        open_world=resume,
-    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 from tradesdk_cli.mcp.answers import own
 from tradesdk_cli.text import dollars, usd
 
@@ -11,23 +9,20 @@ from tradesdk_cli.text import dollars, usd
 class SessionLimit:
     """Counts each purchase once, by its name, before it is bought; only what was surely not sent is given back.
 
-    Attributes:
-        limit: micro-dollars that the session may spend.
+    All amounts are micro-dollars.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._counted: dict[str, int] = {}
-        self._lock = threading.Lock()
 
     @property
     def spent(self) -> int:
-        """Micro-dollars that were, or may have been, spent."""
+        """What was, or may have been, spent."""
         return sum(self._counted.values())
 
     @property
     def left(self) -> int:
-        """Micro-dollars that are left."""
         return max(0, self.limit - self.spent)
 
     def check(self, purchase: str, price: int) -> None:
@@ -49,13 +44,11 @@ class SessionLimit:
         Raises:
             Fault: `over_session_limit`.
         """
-        with self._lock:
-            self.check(purchase, price)
-            before = self._counted.get(purchase, 0)
-            self._counted[purchase] = max(price, before)
-            return before == 0
+        self.check(purchase, price)
+        before = self._counted.get(purchase, 0)
+        self._counted[purchase] = max(price, before)
+        return before == 0
 
     def release(self, purchase: str) -> None:
         """Nothing was sent for it, or it was paid before."""
-        with self._lock:
-            self._counted.pop(purchase, None)
+        self._counted.pop(purchase, None)
