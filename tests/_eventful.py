@@ -15,7 +15,7 @@ from ._paidservice import PRICE, PaidService
 from ._payments import how
 
 T = TypeVar("T")
-READS = {"find", "overview", "get", "history", "spending", "setting"}
+READS = {"overview", "get", "history", "spending", "setting"}
 STEPS = READS | {"submit", "update", "set_setting"}
 BUDGET = Budget(total=Decimal(5 * PRICE) / 1_000_000)
 

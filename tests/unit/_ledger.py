@@ -240,3 +240,10 @@ class Machines:
     def close(self) -> None:
         for ledger in self.ledgers:
             ledger.close()
+
+
+def standing(
+    ledger: Ledger, fingerprint: str, *, now: float, since: float = 0.0, over: float | None = None
+) -> Payment | None:
+    """The payment that another call for the same purchase continues, or whose answer it gets."""
+    return ledger.overview(fingerprint, PLENTY, now=now, since=since, over=over).payment

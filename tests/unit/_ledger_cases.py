@@ -61,6 +61,7 @@ from ._ledger import (
     resubmit,
     set_budget,
     spent_by,
+    standing,
     submit,
     submitted,
     told,
@@ -149,7 +150,7 @@ def a_signature_is_kept_as_it_was_given(store: Ledger) -> None:
     assert row is not None
     assert (row.payment, row.owner, row.until) == (payment, "me", NOW + 300)
     assert store.get(asked.id) == payment
-    assert store.find(asked.fingerprint, now=NOW) == payment
+    assert standing(store, asked.fingerprint, now=NOW) == payment
 
 
 @case
@@ -257,7 +258,7 @@ def an_answer_waits_for_a_minute(store: Ledger, seconds: float, given: bool) -> 
     """By a clock that was put back by more than five seconds, nobody knows how old it is."""
     payment = answered(store)
     now = NOW + seconds
-    assert store.find("call", now=now) == (payment if given else None)
+    assert standing(store, "call", now=now) == (payment if given else None)
     asked = draft("call", pay_to=OTHER)
     # Neither the recipient nor the budget is looked at: nothing new is bought.
     if given:
@@ -275,12 +276,12 @@ def an_unnamed_answer_is_collected_once(store: Ledger, name: str | None, keep: b
     for kept_again in (keep, False):
         collect(store, payment, "me", keep=kept_again)
         assert store.get(payment.id) == after
-        assert store.find("call", now=NOW) == (None if name is None else after)
+        assert standing(store, "call", now=NOW) == (None if name is None else after)
         assert claim(store, payment, "other")  # its claim was given back
     reopen(store, payment, "other", b"prices")
     opened = replace(after, waits=True, reply=b"prices")
     assert store.get(payment.id) == opened
-    assert store.find("call", now=NOW) == opened
+    assert standing(store, "call", now=NOW) == opened
     assert claim(store, payment, "another")
 
 
@@ -289,7 +290,7 @@ def the_same_outcome_once_more_opens_nothing(store: Ledger) -> None:
     payment = answered(store)
     collect(store, payment, "me")
     told(store, payment, ReasonCode.DELIVERED, reply=b"prices")
-    assert store.find("call", now=NOW) is None
+    assert standing(store, "call", now=NOW) is None
 
 
 @case
@@ -308,12 +309,12 @@ def a_claim_of_somebody_else_stays(store: Ledger) -> None:
 def without_a_name_an_old_payment_is_continued_only_while_its_bytes_are_valid(store: Ledger, place: str) -> None:
     """Then nothing is signed for it again: the call wants the data of now."""
     first = at(store, place, fingerprint="call")
-    assert store.find("call", now=NOW, since=NOW) == store.find("call", now=NOW) == store.get(first.id)
+    assert standing(store, "call", now=NOW, since=NOW) == standing(store, "call", now=NOW) == store.get(first.id)
     is_live = place in (*IN_DOUBT, *NOT_TAKEN)
-    assert store.find("call", now=NOW, since=NOW + 1) == (store.get(first.id) if is_live else None)
+    assert standing(store, "call", now=NOW, since=NOW + 1) == (store.get(first.id) if is_live else None)
     end = first.valid_before
-    assert (store.find("call", now=NOW, since=NOW + 1, over=end - 1) is not None) == is_live
-    assert store.find("call", now=NOW, since=NOW + 1, over=end) is None
+    assert (standing(store, "call", now=NOW, since=NOW + 1, over=end - 1) is not None) == is_live
+    assert standing(store, "call", now=NOW, since=NOW + 1, over=end) is None
     second = submitted(store, draft("call", valid_before=end + 60), now=NOW + 100, over=end, since=NOW + 1)
     assert second.id != first.id
     assert store.spending(PLENTY, now=end).total.counted == 3 * CENT + (0 if first.paid is False else first.counted)
@@ -323,14 +324,14 @@ def without_a_name_an_old_payment_is_continued_only_while_its_bytes_are_valid(st
 @over("place", ["delivered", "marked paid"])
 def without_a_name_what_is_settled_is_another_purchase(store: Ledger, place: str) -> None:
     at(store, place, fingerprint="call")
-    assert store.find("call", now=NOW) is None
+    assert standing(store, "call", now=NOW) is None
 
 
 @case
 @over("place", PLACES)
 def a_name_is_found_for_ever(store: Ledger, place: str) -> None:
     first = at(store, place, fingerprint="call", purchase="tuesday")
-    assert store.find("call", now=NOW + 9e8, since=NOW + 9e8) == store.get(first.id)
+    assert standing(store, "call", now=NOW + 9e8, since=NOW + 9e8) == store.get(first.id)
 
 
 LATER: dict[str, Any] = {"now": NOW + 200, "over": NOW + 200}
@@ -930,10 +931,10 @@ def what_is_proven_unpaid_stays_so_until_another_signature_leaves(
 @case
 def what_the_chain_says_paid_a_person_closes(store: Ledger) -> None:
     payment = at(store, "paid by the chain", fingerprint="call")
-    assert store.find("call", now=NOW) == payment
+    assert standing(store, "call", now=NOW) == payment
     closed = mark(store, payment, paid=True, now=NOW + 200)
     assert (closed.proof, closed.reason) == (PaymentProof.PERSON, payment.reason)
-    assert store.find("call", now=NOW) is None
+    assert standing(store, "call", now=NOW) is None
     with pytest.raises(PaymentRefusedError, match="not_unresolved"):
         mark(store, payment, paid=False, now=NOW + 200)
 
@@ -961,7 +962,7 @@ def threads_that_buy_one_name_pay_once(store: Ledger) -> None:
             told(store, payment, ReasonCode.DELIVERED, reply=REPLY)
             done.set()
         elif done.wait(60):
-            payment = store.find("call", now=NOW)
+            payment = standing(store, "call", now=NOW)
         assert payment is not None
         got.append(payment.id)
 
@@ -1110,7 +1111,7 @@ ASKED_FOR = 3600
 @over("later", [0, 601, ASKED_FOR - 1, 10 * ASKED_FOR])
 def only_one_purchase_is_signed_for_an_empty_wallet(store: Ledger, name: str | None, later: int) -> None:
     asks, then = empty(store, purchase=name), NOW + later
-    assert store.find("call", now=then, since=then - 600) == asks
+    assert standing(store, "call", now=then, since=then - 600) == asks
     if later < ASKED_FOR:
         error = refused(store, "insufficient_funds", draft("other"), now=then)
         assert isinstance(error.details, WalletDetails)
@@ -1152,7 +1153,7 @@ def what_was_not_handed_over_ends_nothing(store: Ledger) -> None:
     unsent = told(store, again, ReasonCode.NOT_RECEIVED, owner="me", before=asks, empty=known, now=then)
     assert (unsent.counted, unsent.submissions) == (asks.counted, 1)
     refused(store, "insufficient_funds", draft("other"), now=then)
-    assert store.find("call", now=then + 700, since=then + 100) == unsent
+    assert standing(store, "call", now=then + 700, since=then + 100) == unsent
 
 
 @case

@@ -18,7 +18,7 @@ from tradesdk.payments.ledger.engine import _before_fork, _held
 from tradesdk.payments.ledger.errors import from_sqlite
 
 from .._rows import each_of
-from ._ledger import NOW, PLENTY, draft, resubmit, set_budget, submitted, told
+from ._ledger import NOW, PLENTY, draft, resubmit, set_budget, standing, submitted, told
 from ._small_disk import on_a_small_disk, possible
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="an open file stays where it is")
@@ -354,7 +354,7 @@ def gone(ledger: Ledger, what: str) -> None:
     """Nothing is read or written, however often it is tried."""
     uses: list[Callable[[], object]] = [
         lambda: submitted(ledger),
-        lambda: ledger.find("call", now=NOW),
+        lambda: standing(ledger, "call", now=NOW),
         lambda: ledger.spending(PLENTY, now=NOW),
         lambda: submitted(ledger),
     ]

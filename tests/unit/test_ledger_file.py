@@ -28,7 +28,7 @@ from tradesdk import (
 from tradesdk.payments.ledger.schema import VERSION
 
 from .._rows import each_of
-from ._ledger import NOW, PLENTY, draft, set_budget, submit, submitted, told
+from ._ledger import NOW, PLENTY, draft, set_budget, standing, submit, submitted, told
 
 URL = "postgresql://user:hidden@host/db"
 SECRET = SignedHeader("c2VjcmV0LWNoZXF1ZQ==" * 200)
@@ -282,7 +282,7 @@ def test_a_newer_release_may_change_it_while_it_is_open(path: Path) -> None:
 
 def test_every_reading_of_a_new_ledger_is_empty(path: Path) -> None:
     with Ledger(path) as ledger:
-        assert ledger.find("call", now=NOW) is None
+        assert standing(ledger, "call", now=NOW) is None
         assert ledger.history() == []
         assert ledger.setting("budget") is None
         assert ledger.spending(PLENTY, now=NOW).left == 1_000_000_000

@@ -30,7 +30,7 @@ from tradesdk.payments.state_machine import DELIVERED, NOT_RECEIVED, OPEN, REJEC
 
 from .._postgres import Postgres, new_schema
 from .._rows import each_of
-from ._ledger import NOW, PLENTY, REPLY, claim, draft, submitted, wanted
+from ._ledger import NOW, PLENTY, REPLY, claim, draft, standing, submitted, wanted
 
 
 class Store:
@@ -131,9 +131,9 @@ def test_it_ends_as_if_nothing_had_failed(
         )
         assert (found.payment, found.owner) == (payment, None)
         assert ledger.get(payment.id) == ledger.history(limit=1)[0] == payment
-        standing = whole.find(kept.payment.fingerprint, now=NOW + 2)
+        known = standing(whole, kept.payment.fingerprint, now=NOW + 2)
         seen = ledger.overview(payment.fingerprint, PLENTY, now=NOW + 2)
-        assert (seen.payment, seen.row and seen.row.owner) == (standing and payment, None)
+        assert (seen.payment, seen.row and seen.row.owner) == (known and payment, None)
         with pytest.raises(LedgerError, match="nothing was sent"):
             submitted(ledger)
     submitted(ledger)

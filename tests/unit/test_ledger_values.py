@@ -66,7 +66,6 @@ def reads(ledger: Ledger) -> Iterator[Callable[[], Any]]:
     """All that is read through public doors."""
     client = MarketClient(base_url=ORIGIN, ledger=ledger, clock=VirtualClock())
     for purchase in ("unsent", "sent", "rejected", "answered", "taken"):
-        yield partial(ledger.find, purchase, now=NOW)
         yield partial(ledger.overview, purchase, FULL, now=NOW, run="run")
     yield ledger.history
     yield lambda: ledger.history(stages=list(PaymentStage), unproven=True)

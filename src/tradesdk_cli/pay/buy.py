@@ -186,7 +186,7 @@ def say_under_way(run: Session, line: str, waits: bool) -> None:
 
 def _say_unfinished(run: Session, began: float) -> None:
     """Says what was being paid since then and has not been printed, and what continues it."""
-    from tradesdk import LedgerError, PaymentStage
+    from tradesdk import Budget, LedgerError, PaymentStage
 
     ledger = run.ledger
     try:
@@ -194,7 +194,7 @@ def _say_unfinished(run: Session, began: float) -> None:
         last = max(ledger.history(stages=stages), key=lambda one: one.updated, default=None)
         if last is None or last.updated < began:
             return
-        unprinted = ledger.find(last.fingerprint, now=run.now()) is not None
+        unprinted = ledger.overview(last.fingerprint, Budget(), now=run.now()).payment is not None
     except LedgerError:
         return
     if not unprinted:

@@ -42,7 +42,7 @@ class Overview:
 
     Attributes:
         since: when an unnamed payment must have been created to be continued.
-        row: the earlier payment that `Ledger.find` finds, with its claim.
+        row: the earlier payment, with its claim.
         sums: what is spent and held.
         limits: the lowest limits of all budgets.
         run: what the payments count that ever belonged to the call's batch run, and the part that is held.
@@ -143,22 +143,6 @@ class Ledger:
     ) -> None:
         self.close()
 
-    def find(self, fingerprint: str, *, now: float, since: float = 0.0, over: float | None = None) -> Payment | None:
-        """The newest payment for the same purchase that a call continues, or whose answer it gets.
-
-        None that was never signed, unless a call may be about to. With a name any other, forever. Without a name:
-
-        - one that asks whether an empty wallet was funded;
-        - any that has no answer, unless a person says that it was paid, and `created` at `since` or later, or valid
-          after `over`, by the service's time: its bytes can be resent. But none that ends later than any can, as a
-          clock was ahead;
-        - answered, while its answer `waits`, and if it was `updated` after `now - 60`. One `updated` more than 5
-          seconds after `now` is ignored: the clock was set back since.
-        """
-        find, _ = rules.times(now, since, now if over is None else over)
-        row = self._engine.run(lambda db: self._standing(*db.read((sql.FIND, (fingerprint, *find)))))
-        return None if row is None else row.payment
-
     def get(self, payment_id: str) -> Payment | None:
         """The payment with this id, or None."""
 
@@ -227,7 +211,18 @@ class Ledger:
         payment_id: str | None = None,
         wallet: str = "",
     ) -> Overview:
-        """What `find` (or `get` with a `payment_id`) and `spending` return, and the settings, in one read.
+        """What a call has to know before it requests anything, in one read.
+
+        The earlier payment is the one with the `payment_id`, or the newest for the same purchase that a call continues,
+        or whose answer it gets. None that was never signed, unless a call may be about to. With a name any other,
+        forever. Without a name:
+
+        - one that asks whether an empty wallet was funded;
+        - any that has no answer, unless a person says that it was paid, and `created` at `since` or later, or valid
+          after `over`, by the service's time: its bytes can be resent. But none that ends later than any can, as a
+          clock was ahead;
+        - answered, while its answer `waits`, and if it was `updated` after `now - 60`. One `updated` more than 5
+          seconds after `now` is ignored: the clock was set back since.
 
         `wallet`: the name of the setting that tells that the wallet is empty.
         """
