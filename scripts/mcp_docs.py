@@ -56,7 +56,7 @@ SKILLS = (
         "what is being bought or sold, or to alert on a token.",
         "trade mcp",
         (
-            "Call `signals` with `chain` 8453 (Base) or 56 (BNB) and, if asked, `min_confidence`.",
+            "Call `signals` with `chain` (base or bnb) and, if asked, `min_confidence`.",
             "Remember the newest `timestamp`. Later call `signals` with `since` set to it, and continue with `cursor` "
             "until `next_cursor` is null, so that nothing is missed between two looks.",
             "Report direction, confidence, price and time. The token's symbol is under `untrusted`: name the token by "

@@ -42,6 +42,10 @@ class EmbeddedMock:
         """An `httpx.Client` that reaches it. Whoever asks closes it."""
         return self.service.transport().http_client()
 
+    def async_http_client(self) -> Any:
+        """The same for an event loop. Whoever asks closes it."""
+        return self.service.transport().async_http_client()
+
 
 def mock_key(settings: Settings) -> tuple[str, str]:
     """The key for the embedded mock, and where it came from.

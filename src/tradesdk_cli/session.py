@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import typer
 
-    from tradesdk import Ledger, RateLimit, TradeClient
+    from tradesdk import AsyncTradeClient, Ledger, RateLimit, TradeClient
     from tradesdk.fleet import FleetRateLimiter
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.mockworld import EmbeddedMock
@@ -46,10 +46,26 @@ class Session:
     @cached_property
     def client(self) -> TradeClient:
         """The SDK's client for the service, or for the embedded mock."""
-        http = None
-        if self.settings.mock:
-            base_url, http = self.mock.service.url, self.mock.http_client()
+        http = self.mock.http_client() if self.settings.mock else None
+        if http is not None:
             self._stack.callback(http.close)
+        return self.connect(*self._account(), http)
+
+    def async_client(self, http: Any) -> AsyncTradeClient:
+        """The same for an event loop; `http` reaches the mock. Whoever asks closes it."""
+        from tradesdk import AsyncTradeClient
+
+        limiter = None
+        if self.settings.fleet is not None:
+            from tradesdk.fleet import AsyncFleetRateLimiter
+
+            limiter = AsyncFleetRateLimiter(self.settings.fleet, alone=False)
+        return self._connected(AsyncTradeClient, *self._account(), http, limiter)
+
+    def _account(self) -> tuple[str, str]:
+        """Where the service is, and the key for it."""
+        if self.settings.mock:
+            base_url = self.mock.service.url
         else:
             base_url = self.settings.base_url or ""
             if not base_url:
@@ -63,7 +79,7 @@ class Session:
         key, origin = found
         if self.settings.verbose > 1:
             self.out.note(f"the service is {self._service}, the key is from {origin}")
-        return self.connect(base_url, key, http)
+        return base_url, key
 
     @property
     def _service(self) -> str:
@@ -82,12 +98,18 @@ class Session:
             ConfigError, ConfigProblem: an address or a key that cannot be used.
         """
         from tradesdk import TradeClient
+
+        client = self._connected(TradeClient, base_url, key, http, self.rate_limiter)
+        self._stack.callback(client.close)
+        return client
+
+    def _connected(self, kind: Callable[..., T], base_url: str, key: str, http: Any, limiter: Any) -> T:
         from tradesdk_cli.config.credentials import refuse_http
         from tradesdk_cli.retries import OneMoreTry
 
         if http is None:  # that of the embedded mock sends nothing
             refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
-        client = TradeClient(
+        client: Any = kind(
             api_key=key,
             base_url=base_url,
             timeout=self.settings.timeout,
@@ -95,10 +117,10 @@ class Session:
             retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
             clock=self.speaking_clock(lambda: client.rate_limit),
             http_client=http,
-            rate_limiter=self.rate_limiter,
+            rate_limiter=limiter,
         )
-        self._stack.callback(client.close)
-        return client
+        made: T = client
+        return made
 
     @cached_property
     def rate_limiter(self) -> FleetRateLimiter | None:

@@ -30,6 +30,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _LINE = re.compile(r"(?:export\s+|set\s+|\$env:)?[\"']?(TRADE_\w+|[\w-]*key)[\"']?\s*[:=]\s*(.+?),?", re.IGNORECASE)
 _BEYOND_ASCII = re.compile("[^ -~]")
 """What has to be looked at one by one: most of a long text need not be."""
+_DOUBTFUL = re.compile("[^ -~]|  +")
 _ODD = re.compile(f"[{_UNSEEN}]|(?<=[{_MARKS}]{{3}})[{_MARKS}]+")
 
 
@@ -44,6 +45,27 @@ def visible(text: str, limit: int | None = None) -> str:
 
 def _escape(char: str) -> str:
     return char.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def unmistakable(value: Any) -> str:
+    """`value` as JSON that looks like no other: blanks in a row, what cannot be seen, marks, and text that runs from
+    right to left are code points.
+    """
+    return _DOUBTFUL.sub(
+        lambda found: "".join(char if _is_distinct(char) else json_escaped(char, always=True) for char in found[0]),
+        to_json(value),
+    )
+
+
+def _is_distinct(char: str) -> bool:
+    import unicodedata  # completion and help never need it
+
+    name = unicodedata.name(char, "BLANK")
+    return (
+        unicodedata.category(char)[0] in "LNPS"
+        and unicodedata.bidirectional(char) not in ("R", "AL", "AN")
+        and not any(word in name for word in ("BLANK", "FILLER", "NULL", "OBJECT REPLACEMENT"))
+    )
 
 
 def one_line(text: str, limit: int = 600) -> str:
@@ -79,9 +101,9 @@ def to_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) 
     return _BEYOND_ASCII.sub(lambda found: found[0] if found[0] == "\n" else json_escaped(found[0]), text)
 
 
-def json_escaped(char: str) -> str:
-    """`char`, or, where it cannot be printed, what JSON writes for it."""
-    if char.isprintable():
+def json_escaped(char: str, *, always: bool = False) -> str:
+    """What JSON writes for `char` where it cannot be printed, or `always`; else `char`."""
+    if char.isprintable() and not always:
         return char
     units = char.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))

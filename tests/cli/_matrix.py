@@ -218,8 +218,9 @@ class Things:
 
     def _action(self) -> str:
         approvals = Approvals(approvals_file(self.trade.home / "ledger.sqlite3"))
-        content = {"do": "buy", "purchase": f"mcp/{next(numbers)}", "where": "here"}
-        return approvals.prepare("purchase", content, "buy something", 30_000, time.time()).code
+        content: dict[str, Any] = {"do": "buy", "what": "token-prices", "body": {}, "purchase": f"mcp/{next(numbers)}"}
+        content |= {"price_usd": "0.03", "where": "here", "payer": None}
+        return approvals.prepare(content, content, time.time()).code
 
     def _timed(self) -> str:
         name = self._make("LOGGED_IN")

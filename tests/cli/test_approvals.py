@@ -19,7 +19,9 @@ from .._rows import each_of
 from ._terminal import Terminal
 
 NOW = 1_795_262_400.0
-CONTENT = {"do": "buy", "list": [], "object": {}, "text": "\ud800 ✓ / \\", "number": 2.2760808e-05, "null": None}
+ODD = {"list": [], "object": {}, "text": "\ud800 ✓ / \\", "number": 2.2760808e-05, "null": None}
+BUY = {"do": "buy", "what": "token-prices", "price_usd": "0.03", "where": "here", "payer": None}
+CHANGE = {"do": "update", "id": "agt_1", "before": {"name": "mine"}, "where": "here", "account": "a"}
 
 
 @pytest.fixture
@@ -27,11 +29,16 @@ def store(tmp_path: Path) -> Decisions:
     return Decisions(tmp_path / "approvals")
 
 
-def prepared(store: Approvals, content: Any = "", kind: Any = "change", now: float = NOW, **more: Any) -> Action:
-    return store.prepare(kind, {**CONTENT, "more": content, **more}, "do it ✓", 30_000, now)
+def prepared(
+    store: Approvals, content: Any = "", kind: str = "change", now: float = NOW, effect: Any = None, **more: Any
+) -> Action:
+    """`effect`: what it comes to, which is its content by default."""
+    usual = {"purchase": "mcp/a", **BUY} if kind == "purchase" else CHANGE
+    whole = {**usual, "body": {**ODD, "more": content}, **more}
+    return store.prepare(whole, whole if effect is None else effect, now)
 
 
-def approved(store: Approvals, content: Any = "", kind: Any = "change", now: float = NOW) -> Action:
+def approved(store: Approvals, content: Any = "", kind: str = "change", now: float = NOW) -> Action:
     return Decisions(store.path).decide(prepared(store, content, kind, now), yes=True, now=now)
 
 
@@ -46,7 +53,7 @@ def test_what_is_kept_comes_back(store: Decisions) -> None:
     store.end(one, "done", outcome, NOW + 1)
     found = store.get(one.code)
     assert found is not None
-    assert (found.state, found.by, found.updated, found.outcome) == ("done", "person", NOW + 1, outcome)
+    assert (found.state, found.updated, found.outcome) == ("done", NOW + 1, outcome)
 
 
 STATES = ["pending", "approved", "refused", "started", "done", "unknown"]
@@ -72,16 +79,32 @@ def test_how_long_an_action_is_in_force(store: Decisions, kind: Any, state: Any)
     assert prepared(store, content, kind, end).code != one.code
 
 
-def test_a_refusal_holds_for_the_request_under_any_name(store: Decisions) -> None:
-    first, second = prepared(store, kind="purchase", purchase="a"), prepared(store, kind="purchase", purchase="b")
+def test_a_refusal_holds_for_the_same_effect(store: Decisions) -> None:
+    """Under any name, and with numbers that are nearly the same."""
+    first = prepared(store, kind="purchase", effect={"buy": "ETH"}, purchase="mcp/a")
+    second = prepared(store, kind="purchase", effect={"buy": "ETH"}, purchase="mcp/b")
     assert first.code != second.code
-    store.decide(store.waiting(second.code, NOW), yes=True, now=NOW)
+    store.decide(second, yes=True, now=NOW)
     no = store.decide(first, yes=False, now=NOW + VALID - 1)
-    for name in ("a", "c", "d"):
-        assert prepared(store, kind="purchase", now=NOW + 2 * VALID - 2, purchase=name, price_usd="1") == no
-    assert prepared(store, kind="purchase", now=NOW + VALID - 1, purchase="b").state == "approved"
-    assert prepared(store, kind="purchase", now=NOW + 2 * VALID - 1, purchase="c").state == "pending"
-    assert store.allow({**CONTENT, "more": "other"}, "other", 1, NOW).state == "approved"
+    for name in ("mcp/a", "mcp/c", "mcp/d"):
+        now = NOW + 2 * VALID - 2
+        assert prepared(store, kind="purchase", effect={"buy": "ETH"}, now=now, purchase=name, price_usd="1") == no
+    kept = prepared(store, kind="purchase", effect={"buy": "ETH"}, now=NOW + VALID - 1, purchase="mcp/b")
+    assert kept.state == "approved", "a yes to this name goes before a no to another"
+    later = prepared(store, kind="purchase", effect={"buy": "ETH"}, now=NOW + 2 * VALID - 1, purchase="mcp/c")
+    assert later.state == "pending"
+    assert store.refused({"buy": "ETH"}, NOW + VALID)
+    assert not store.refused({"buy": "BRETT"}, NOW + VALID)
+
+
+@each_of(
+    ("asked", "refused"),
+    [(0.7, True), (0.700001, True), (0.705, True), (0.6999, True), (0.8, False), ("0.7", False), (None, False)],
+)
+def test_numbers_that_are_nearly_the_same(store: Decisions, asked: Any, refused: bool) -> None:
+    effect = {"id": f"agt_{asked!r}", "set min_confidence": 0.7, "set name": "a", "set max_positions": 5}
+    store.decide(prepared(store, repr(asked), effect=effect), yes=False, now=NOW)
+    assert store.refused({**effect, "set min_confidence": asked}, NOW) is refused
 
 
 def test_only_so_many_may_wait(store: Decisions) -> None:
@@ -89,7 +112,6 @@ def test_only_so_many_may_wait(store: Decisions) -> None:
     with pytest.raises(ApprovalError, match="wait for a person already"):
         prepared(store, "next")
     assert prepared(store, 0) == waiting[0]
-    assert store.allow({"small": True}, "small", 1, NOW).state == "approved"
     store.decide(waiting[0], yes=False, now=NOW)
     assert prepared(store, "next").state == "pending"
     assert prepared(store, "later", now=NOW + VALID).state == "pending"
@@ -119,18 +141,52 @@ def test_what_cannot_be_written_down_at_the_end_stays_begun(store: Decisions) ->
     assert not any(store.begin(one, NOW) for one in ready)
 
 
-def test_what_others_wrote_is_shown_as_text(trade: Terminal) -> None:
-    """A summary is not part of the digest."""
+def test_a_file_whose_content_was_changed_is_refused(store: Decisions, trade: Terminal) -> None:
+    """What is shown and carried out is what was prepared, or nothing."""
     file = trade.home / "ledger.sqlite3-approvals"
-    content = {"where": "\x1b[31mhere", "purchase": "\x1b[31mname", "payer": None}
-    code = Approvals(file).prepare("purchase", content, "", 1, time.time()).code
+    code = prepared(Approvals(file), now=time.time(), id="agt_other").code
     with sqlite3.connect(file) as db:
-        db.execute("UPDATE action SET summary = ?", ("\x1b[31mred\x1b]0;title\x07",))
+        db.execute("UPDATE action SET content = replace(content, 'agt_other', 'agt_mine')")
     db.close()
-    for argv in (["approve"], ["approve", code]):
-        run = trade(*argv, answers="n\n", env={"NO_COLOR": "1"})
-        assert "red" in run.out + run.err
-        assert "\x1b" not in run.out + run.err
+    for argv in (["approve"], ["approve", code], ["approve", "--refuse", code]):
+        run = trade(*argv, answers="y\n", env={"NO_COLOR": "1"})
+        assert (run.code, "was changed" in run.err, "moving the file away" in run.err) == (3, True, True)
+
+
+@pytest.mark.long
+def test_a_purchase_costs_the_same_with_forty_thousand_old_ones(store: Decisions) -> None:
+    """By the number of steps that SQLite takes, which is the same on every machine."""
+    effect = {"buy": "ETH"}
+    prepared(store, kind="purchase", effect=effect)
+
+    def steps() -> int:
+        counted = [0]
+        connect = sqlite3.connect
+
+        def counting(*args: Any, **more: Any) -> sqlite3.Connection:
+            db: sqlite3.Connection = connect(*args, **more)
+            db.set_progress_handler(lambda: counted.__setitem__(0, counted[0] + 1), 100)
+            return db
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sqlite3, "connect", counting)
+            one = prepared(store, f"{time.perf_counter()}", kind="purchase", effect=effect, purchase="mcp/new")
+            store.find(one.content, NOW)
+            store.refused({"buy": "other"}, NOW)
+            store.begun("mcp/new", NOW)
+            store.get(one.code)
+        return counted[0]
+
+    few = steps()
+    with sqlite3.connect(store.path) as db:
+        row = ["X", "d", "{}", "e", "[]", "mcp/x", NOW, NOW, "done", None]
+        rows = (
+            [f"X{number}", f"d{number}", "{}", f"e{number}", "[]", f"mcp/{number}", *row[6:]]
+            for number in range(40_000)
+        )
+        db.executemany("INSERT INTO action VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    db.close()
+    assert steps() <= few + 5
 
 
 def carry_out(path: str, folder: str, codes: list[str], seed: int, seconds: float = 0.03) -> None:

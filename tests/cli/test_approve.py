@@ -15,10 +15,9 @@ from tradesdk import LocalSigner, TradeClient
 from tradesdk_cli.mcp.answers import Fault
 from tradesdk_cli.mcp.approvals import MOST_PENDING, VALID, Approvals, approvals_file
 from tradesdk_cli.mcp.catalog import Scope
-from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_mock import MockServer
 
-from ._mcp import EVERYTHING, Clock, Person, toolbox, wallet_of
+from ._mcp import EVERYTHING, Box, Clock, Person, toolbox, wallet_of
 from ._terminal import Terminal
 
 BUY = {"data": "metrics", "purchase": "totals"}
@@ -55,7 +54,7 @@ def person(tmp_path: Path, clock: Clock) -> Person:
 
 
 @pytest.fixture
-def box(tmp_path: Path, stock: MockServer, clock: Clock) -> Iterator[Toolbox]:
+def box(tmp_path: Path, stock: MockServer, clock: Clock) -> Iterator[Box]:
     with toolbox(tmp_path, stock, now=clock) as made:
         yield made
 
@@ -73,7 +72,7 @@ def agent(trade_client: TradeClient) -> str:
     return trade_client.agents.create(name="mine", wallet_id=wallet.id, chain_id=8453, max_positions=2).id
 
 
-def refused(box: Toolbox, tool: str, **arguments: Any) -> str:
+def refused(box: Box, tool: str, **arguments: Any) -> str:
     with pytest.raises(Fault) as caught:
         box.call(tool, arguments)
     return caught.value.code
@@ -90,9 +89,7 @@ def changes(server: MockServer, agent: str) -> int:
 # Purchases
 
 
-def test_a_purchase_waits_and_is_then_paid_once(
-    box: Toolbox, person: Person, stock: MockServer, tmp_path: Path
-) -> None:
+def test_a_purchase_waits_and_is_then_paid_once(box: Box, person: Person, stock: MockServer, tmp_path: Path) -> None:
     first, second = box.call("market_buy", BUY), box.call("market_buy", BUY)
     assert first["status"] == second["status"] == "approval_required"
     assert first["code"] == second["code"]
@@ -113,7 +110,7 @@ def test_small_purchases_need_no_person(tmp_path: Path, stock: MockServer, perso
             assert box.call("market_buy", {**bought, "purchase": name})["status"] == "done"
         assert refused(box, "market_buy", **bought, purchase="four") == "over_session_limit"
     assert settled(stock, tmp_path) == 3
-    assert {one.by for one in person.all() if one.state == "done"} == {"auto"}
+    assert [one.state for one in person.all()] == ["pending"], "what needs no person is no approval"
 
 
 def test_the_budgets_hold_as_well(tmp_path: Path, stock: MockServer, clock: Clock) -> None:
@@ -126,16 +123,15 @@ def test_the_budgets_hold_as_well(tmp_path: Path, stock: MockServer, clock: Cloc
     assert settled(stock, tmp_path) == 1
 
 
-def test_a_name_is_for_one_thing(box: Toolbox, person: Person) -> None:
+def test_a_name_is_for_one_thing(box: Box, person: Person) -> None:
     person.approve(box.call("market_buy", BUY)["code"])
     box.call("market_buy", BUY)
     other = {"data": "top", "sort_by": "ROI", "purchase": BUY["purchase"]}
-    person.approve(box.call("market_buy", other)["code"])
-    assert refused(box, "market_buy", **other) == "purchase_changed"
+    assert refused(box, "market_buy", **other) == "purchase_changed", "before a person is asked"
     assert box.limit.spent == 60_000, "nothing was signed for the other one"
 
 
-def test_an_agent_cannot_take_a_persons_names(box: Toolbox, person: Person) -> None:
+def test_an_agent_cannot_take_a_persons_names(box: Box, person: Person) -> None:
     person.approve(box.call("market_buy", {**BUY, "purchase": "job/1"})["code"])
     bought = box.call("market_buy", {**BUY, "purchase": "job/1"})
     payment = box.call("payments", {"id": bought["payment"]})
@@ -166,7 +162,7 @@ def test_an_unknown_outcome_names_the_tool_that_goes_on(tmp_path: Path, person: 
 
 
 def test_a_payment_that_the_service_refuses_stays_counted(
-    box: Toolbox, person: Person, stock: MockServer, tmp_path: Path
+    box: Box, person: Person, stock: MockServer, tmp_path: Path
 ) -> None:
     """A service's word proves nothing: it could cash what it called refused."""
     stock.payments.set_balance(LocalSigner.from_key(wallet_of(tmp_path)).address, 0)
@@ -193,7 +189,7 @@ def test_a_persons_own_payments_are_not_an_agents_to_resume(buyer: Terminal, sho
 # Approvals that do not fit
 
 
-def test_an_expired_approval(box: Toolbox, person: Person, clock: Clock, stock: MockServer, tmp_path: Path) -> None:
+def test_an_expired_approval(box: Box, person: Person, clock: Clock, stock: MockServer, tmp_path: Path) -> None:
     code = box.call("market_buy", BUY)["code"]
     clock.time += VALID
     with pytest.raises(Exception, match="has expired"):
@@ -208,7 +204,7 @@ def test_an_expired_approval(box: Toolbox, person: Person, clock: Clock, stock: 
     assert settled(stock, tmp_path) == 0
 
 
-def test_a_foreign_approval(box: Toolbox, person: Person, tmp_path: Path, clock: Clock) -> None:
+def test_a_foreign_approval(box: Box, person: Person, tmp_path: Path, clock: Clock) -> None:
     code = box.call("market_buy", BUY)["code"]
     person.approve(code)
     assert refused(box, "market_buy", **BUY, approval="AAAAAAAA") == "approval_unknown"
@@ -217,7 +213,7 @@ def test_a_foreign_approval(box: Toolbox, person: Person, tmp_path: Path, clock:
         assert other.call("market_buy", BUY)["status"] == "approval_required"
 
 
-def test_an_altered_call(box: Toolbox, person: Person, stock: MockServer, tmp_path: Path, agent: str) -> None:
+def test_an_altered_call(box: Box, person: Person, stock: MockServer, tmp_path: Path, agent: str) -> None:
     code = box.call("market_buy", BUY)["code"]
     person.approve(code)
     for more in ({"purchase": "other"}, {"data": "top", "sort_by": "ROI"}, {"data": "prices", "tokens": ["ETH"]}):
@@ -228,9 +224,7 @@ def test_an_altered_call(box: Toolbox, person: Person, stock: MockServer, tmp_pa
     assert changes(stock, agent) == 0
 
 
-def test_an_agent_that_was_changed_meanwhile(
-    box: Toolbox, person: Person, trade_client: TradeClient, agent: str
-) -> None:
+def test_an_agent_that_was_changed_meanwhile(box: Box, person: Person, trade_client: TradeClient, agent: str) -> None:
     update = {"operation": "update", "id": agent, "max_positions": 3}
     code = box.call("agent_change", update)["code"]
     person.approve(code)
@@ -240,7 +234,7 @@ def test_an_agent_that_was_changed_meanwhile(
     assert trade_client.agents.get(agent).max_positions == 4
 
 
-def test_a_used_approval(box: Toolbox, person: Person, stock: MockServer, agent: str) -> None:
+def test_a_used_approval(box: Box, person: Person, stock: MockServer, agent: str) -> None:
     update = {"operation": "update", "id": agent, "max_positions": 3}
     code = box.call("agent_change", update)["code"]
     person.approve(code)
@@ -251,10 +245,10 @@ def test_a_used_approval(box: Toolbox, person: Person, stock: MockServer, agent:
 
 
 def test_a_create_is_repeated_only_with_a_new_approval(
-    box: Toolbox, person: Person, trade_client: TradeClient, clock: Clock
+    box: Box, person: Person, trade_client: TradeClient, clock: Clock
 ) -> None:
     wallet = next(one for one in trade_client.wallets.list() if one.chain_id == 8453)
-    create = {"operation": "create", "name": "twin", "wallet_id": wallet.id, "chain_id": 8453}
+    create = {"operation": "create", "name": "twin", "wallet_id": wallet.id, "chain": "base"}
     assert refused(box, "agent_change", **{**create, "wallet_id": "wal_1"}) == "not_found"
     person.approve(box.call("agent_change", create)["code"])
     made = box.call("agent_change", create)["id"]
@@ -266,7 +260,7 @@ def test_a_create_is_repeated_only_with_a_new_approval(
     assert [one.id for one in trade_client.agents.list() if one.name == "twin"] == [made]
 
 
-def test_a_refusal_holds(box: Toolbox, person: Person, agent: str, stock: MockServer) -> None:
+def test_a_refusal_holds(box: Box, person: Person, agent: str, stock: MockServer) -> None:
     delete = {"operation": "delete", "id": agent}
     code = box.call("agent_change", delete)["code"]
     person.refuse(code)
@@ -275,13 +269,13 @@ def test_a_refusal_holds(box: Toolbox, person: Person, agent: str, stock: MockSe
     assert changes(stock, agent) == 0
 
 
-def test_an_active_agent_is_not_even_prepared(box: Toolbox, stock: MockServer, agent: str, person: Person) -> None:
+def test_an_active_agent_is_not_even_prepared(box: Box, stock: MockServer, agent: str, person: Person) -> None:
     stock.start_agent(agent)
     assert refused(box, "agent_change", operation="delete", id=agent) == "still_active"
     assert not person.all()
 
 
-def test_a_flood_hides_nothing(box: Toolbox, person: Person) -> None:
+def test_a_flood_hides_nothing(box: Box, person: Person) -> None:
     codes = [box.call("market_buy", {**BUY, "purchase": f"p{n}"})["code"] for n in range(8)]
     update = {"operation": "update", "id": box.call("agents", {"limit": 1})["items"][0]["id"]}
     codes += [box.call("agent_change", {**update, "max_positions": n})["code"] for n in range(50, 62)]
@@ -315,7 +309,7 @@ def at_once(clock: InStep, *works: Callable[[], Any]) -> list[Any]:
 
 
 def test_two_clients_with_one_approval_change_once(
-    box: Toolbox, person: Person, stock: MockServer, agent: str, tmp_path: Path, clock: InStep
+    box: Box, person: Person, stock: MockServer, agent: str, tmp_path: Path, clock: InStep
 ) -> None:
     update = {"operation": "update", "id": agent, "max_positions": 10}
     code = box.call("agent_change", update)["code"]
@@ -328,7 +322,7 @@ def test_two_clients_with_one_approval_change_once(
 
 
 def test_two_clients_with_one_approval_pay_once(
-    box: Toolbox, person: Person, stock: MockServer, tmp_path: Path, clock: InStep
+    box: Box, person: Person, stock: MockServer, tmp_path: Path, clock: InStep
 ) -> None:
     person.approve(box.call("market_buy", BUY)["code"])
     with toolbox(tmp_path, stock, now=clock) as other:
@@ -338,7 +332,7 @@ def test_two_clients_with_one_approval_pay_once(
 
 
 def test_a_change_that_was_begun_is_never_begun_again(
-    box: Toolbox, person: Person, agent: str, stock: MockServer, tmp_path: Path, clock: Clock
+    box: Box, person: Person, agent: str, stock: MockServer, tmp_path: Path, clock: Clock
 ) -> None:
     """The process ended between the start of a change and its answer."""
     update = {"operation": "update", "id": agent, "max_positions": 3}
@@ -403,7 +397,7 @@ def test_a_purchase_whose_end_cannot_be_written_down_is_answered_and_paid_once(
 
 
 def test_a_change_whose_answer_is_lost_is_told_as_unknown(
-    box: Toolbox, person: Person, faulty: MockServer, agent: str
+    box: Box, person: Person, faulty: MockServer, agent: str
 ) -> None:
     delete = {"operation": "delete", "id": agent}
     person.approve(box.call("agent_change", delete)["code"])
@@ -417,7 +411,7 @@ def test_a_change_whose_answer_is_lost_is_told_as_unknown(
 
 
 def test_what_surely_changed_nothing_may_be_begun_again(
-    box: Toolbox, person: Person, faulty: MockServer, agent: str
+    box: Box, person: Person, faulty: MockServer, agent: str
 ) -> None:
     update = {"operation": "update", "id": agent, "max_positions": 7}
     person.approve(box.call("agent_change", update)["code"])
@@ -430,7 +424,7 @@ def test_what_surely_changed_nothing_may_be_begun_again(
 
 
 @posix
-def test_a_file_that_others_can_write_is_not_believed(box: Toolbox, person: Person, tmp_path: Path) -> None:
+def test_a_file_that_others_can_write_is_not_believed(box: Box, person: Person, tmp_path: Path) -> None:
     person.approve(box.call("market_buy", BUY)["code"])
     file = tmp_path / "ledger.sqlite3-approvals"
     assert file.stat().st_mode & 0o777 == 0o600
@@ -440,7 +434,7 @@ def test_a_file_that_others_can_write_is_not_believed(box: Toolbox, person: Pers
     assert box.call("market_buy", BUY)["status"] == "done"
 
 
-def test_a_damaged_file_stops_everything(box: Toolbox, tmp_path: Path) -> None:
+def test_a_damaged_file_stops_everything(box: Box, tmp_path: Path) -> None:
     file = tmp_path / "ledger.sqlite3-approvals"
     file.write_bytes(b"no database" * 100)
     file.chmod(0o600)
@@ -460,30 +454,32 @@ def test_tools_have_no_way_to_decide() -> None:
 
 
 @pytest.fixture
-def prepared(trade: Terminal, stock: MockServer) -> Iterator[tuple[Terminal, Toolbox, str]]:
+def prepared(trade: Terminal, stock: MockServer) -> Iterator[tuple[Terminal, Box, str]]:
     """A terminal, a session of an agent, and the code of a purchase."""
     with toolbox(trade.home, stock) as box:
         yield trade, box, box.call("market_buy", BUY)["code"]
 
 
-def test_the_screen_shows_all_of_it(prepared: tuple[Terminal, Toolbox, str], agent: str) -> None:
+def test_the_screen_shows_all_of_it(prepared: tuple[Terminal, Box, str], agent: str) -> None:
     trade, box, code = prepared
     change = box.call("agent_change", {"operation": "update", "id": agent, "max_positions": 9})["code"]
     run = trade("approve", code, answers="y\n", env={"NO_COLOR": "1"})
     assert run.code == 0
-    assert "  price     $0.06\n" in run.err
+    assert run.err.startswith("  what      buy aggregate-metrics for $0.06\n")
     assert '  purchase  "mcp/totals"\n' in run.err
-    assert "Pay when the agent asks for it? [y/N] approved" in run.err
+    assert "Let the client buy aggregate-metrics for $0.06? [y/N] approved" in run.err
     assert box.call("market_buy", BUY)["status"] == "done"
     run = trade("approve", change.lower(), answers="y\n")
-    assert "  max_positions  2 → 9\n" in run.err
-    assert f'update the agent "mine" ({agent})' in run.err
+    shown = [line.split(maxsplit=1) for line in run.err.splitlines()]
+    assert shown[0] == ["what", "update an agent"]
+    assert shown[2:4] == [["id", f'"{agent}"'], ["max_positions", "2 → 9"]], "what changes comes first"
+    assert ["name", '"mine"'] in shown
     assert trade("approve").notes == [{"note": "nothing waits for you"}]
     listed = trade("approve", "--all", "-o", "json").json
     assert [(one["code"], one["state"]) for one in listed] == [(change, "approved"), (code, "done")]
 
 
-def test_no_is_not_a_refusal_and_a_refusal_is_final(prepared: tuple[Terminal, Toolbox, str]) -> None:
+def test_no_is_not_a_refusal_and_a_refusal_is_final(prepared: tuple[Terminal, Box, str]) -> None:
     trade, box, code = prepared
     run = trade("approve", code, answers="n\n")
     assert (run.code, "nothing was approved" in run.err) == (1, True)
@@ -494,7 +490,7 @@ def test_no_is_not_a_refusal_and_a_refusal_is_final(prepared: tuple[Terminal, To
     assert (run.code, "is refused already" in run.err) == (7, True)
 
 
-def test_nobody_approves_through_a_pipe(prepared: tuple[Terminal, Toolbox, str]) -> None:
+def test_nobody_approves_through_a_pipe(prepared: tuple[Terminal, Box, str]) -> None:
     trade, box, code = prepared
     for argv in (["approve", code], ["approve", code, "--yes"], ["approve", "--yes", code]):
         assert trade(*argv, stdin="y\n").code == 2
@@ -508,7 +504,7 @@ def test_codes_that_are_none(trade: Terminal) -> None:
     assert trade("approve", "A", "--refuse", "B").code == 2
 
 
-def test_all_decides_nothing(prepared: tuple[Terminal, Toolbox, str]) -> None:
+def test_all_decides_nothing(prepared: tuple[Terminal, Box, str]) -> None:
     trade, _, code = prepared
     for argv in (["--all", "--refuse", code], [code, "--all"]):
         run = trade("approve", *argv, answers="y\n")

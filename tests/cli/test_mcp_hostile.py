@@ -22,11 +22,10 @@ from tradesdk import LocalSigner
 from tradesdk_cli.mcp.answers import Fault
 from tradesdk_cli.mcp.approvals import VALID, digest_of
 from tradesdk_cli.mcp.catalog import DATA, Scope
-from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_mock import MockServer
 
 from .._seeds import drawn
-from ._mcp import Clock, Person, toolbox
+from ._mcp import Box, Clock, Person, toolbox
 
 QUICK = 3
 STEPS = 40
@@ -55,7 +54,7 @@ class Model:
     """The hostile one. It remembers codes, names and payments, and tries all it can think of."""
 
     dice: random.Random
-    boxes: list[Toolbox]
+    boxes: list[Box]
     agents: list[str]
     wallet: str
     codes: list[str] = field(default_factory=lambda: ["AAAAAAAA"])
@@ -98,7 +97,7 @@ class Model:
         dice = self.dice
         given: dict[str, Any] = {"operation": dice.choice(("update", "delete", "create"))}
         if given["operation"] == "create":
-            given |= {"name": dice.choice((INJECTION, "bot")), "wallet_id": self.wallet, "chain_id": 8453}
+            given |= {"name": dice.choice((INJECTION, "bot")), "wallet_id": self.wallet, "chain": "base"}
         else:
             given["id"] = dice.choice(self.agents)
         if given["operation"] == "update":
@@ -189,13 +188,13 @@ def play(seed: int, stock: MockServer) -> None:
     assert all(own <= limit for own, limit in zip(spent, limits, strict=True))
     assert paid <= int(float(env["TRADE_BUDGET_TOTAL"]) * 1_000_000), "more than the budget"
     begun = [one for one in actions if one.state in ("started", "done", "unknown")]
-    assert all(one.by == "person" or (one.by == "auto" and one.price <= auto) for one in begun)
     assert all(one.digest == digest_of(one.content) for one in actions)
-    bought = [one for one in begun if one.kind == "purchase"]
-    assert len(settlements) <= len({one.content["purchase"] for one in bought}), "a purchase that nobody approved"
+    bought = [one for one in begun if one.price is not None and one.price * 1_000_000 > auto]
+    large = [each for each in settlements if each.amount > auto]
+    assert len(large) <= len({one.content["purchase"] for one in bought}), "a purchase that nobody approved"
     sent = [entry for entry in stock.journal(after=first) if entry.tenant == tenant and entry.method != "GET"]
     changed = [entry for entry in sent if entry.path.startswith("/v1/agents")]
-    allowed = sorted(one.content["do"] for one in begun if one.kind == "change" and one.by == "person")
+    allowed = sorted(one.content["do"] for one in begun if not one.is_purchase)
     verbs = {"POST": "create", "PATCH": "update", "DELETE": "delete"}
     # A retry of the client is the same change; without retries there is one request for each.
     assert sorted(verbs[entry.method] for entry in changed) == allowed, "a change that nobody approved, or one twice"

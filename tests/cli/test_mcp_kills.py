@@ -18,13 +18,12 @@ from typing import Any
 
 import pytest
 
-from tradesdk import LocalSigner
+from tradesdk import Ledger, LocalSigner
 from tradesdk_cli.mcp.answers import Fault
 from tradesdk_cli.mcp.catalog import Scope
-from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_mock import MockServer
 
-from ._mcp import Person, environment, toolbox, wallet_of
+from ._mcp import Box, Person, environment, toolbox, wallet_of
 from ._terminal import TRADE
 
 pytestmark = [
@@ -117,7 +116,7 @@ def test_a_client_that_quits_lets_the_purchase_end(tmp_path: Path, server: MockS
         {"method": "notifications/initialized"},
         {"id": 2, "method": "tools/call", "params": {"name": "market_buy", "arguments": wanted}},
     ]
-    person, payer = Person(tmp_path, time.time), LocalSigner.from_key(wallet_of(tmp_path)).address
+    payer = LocalSigner.from_key(wallet_of(tmp_path)).address
     argv = [*TRADE, "mcp", "--spend", "0.50", "--auto-spend", "0.50"]
     env = dict(os.environ) | environment(tmp_path, server, "kills")
     with subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -133,14 +132,15 @@ def test_a_client_that_quits_lets_the_purchase_end(tmp_path: Path, server: MockS
             time.sleep(0.1)
         process.send_signal(signal.SIGINT if quits == "SIGINT" else signal.SIGTERM)
         process.wait(60)
-    assert [one.state for one in person.all()] == ["done"]
+    with Ledger(tmp_path / "ledger.sqlite3") as ledger:
+        assert [one.stage.value for one in ledger.history()] == ["answered"]
     server.clear_faults()
     with toolbox(tmp_path, server, Scope(spend=500_000), tenant="kills") as box:
         assert box.call("market_buy", wanted)["again"]
     assert len(server.payments.settlements(payer)) == 1
 
 
-def finished(box: Toolbox) -> str:
+def finished(box: Box) -> str:
     """How the same purchase ends: delivered; or paid, when its answer was lost with the process that was killed."""
     try:
         return str(box.call("market_buy", {"data": "metrics", "purchase": "totals"})["status"])

@@ -17,11 +17,10 @@ import pytest
 from tradesdk import SystemClock
 from tradesdk_cli.mcp.answers import Fault
 from tradesdk_cli.mcp.catalog import Scope
-from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_mock import MockClock, MockServer
 
 from .._stock import stocked
-from ._mcp import toolbox
+from ._mcp import Box, toolbox
 from ._terminal import Terminal
 
 PAGE = Path(__file__).parents[2] / "docs" / "mcp.md"
@@ -41,7 +40,7 @@ RANDOM = [
 class Player:
     """A session of an agent, and a person's terminal beside it."""
 
-    def __init__(self, box: Toolbox, trade: Terminal) -> None:
+    def __init__(self, box: Box, trade: Terminal) -> None:
         self.box = box
         self.trade = trade
         self.code = ""

@@ -92,6 +92,10 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         """A client with this transport, for a program that doesn't import httpx. The caller closes it."""
         return httpx.Client(transport=self, trust_env=False)
 
+    def async_http_client(self) -> httpx.AsyncClient:
+        """The same for an event loop. The caller closes it."""
+        return httpx.AsyncClient(transport=self, trust_env=False)
+
     def __repr__(self) -> str:
         return f"<MockTransport of MockService(seed={self._pipeline.world.seed})>"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,13 +11,14 @@ import typer
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.errors import Declined, UsageProblem
 from tradesdk_cli.session import session
-from tradesdk_cli.text import plain_dollars, to_json, usd
+from tradesdk_cli.text import plain_dollars, unmistakable
 
 if TYPE_CHECKING:
     from tradesdk_cli.mcp.approvals import Action
     from tradesdk_cli.session import Session
 
 app = Verbs()
+_NAME = re.compile(r"[A-Za-z0-9_.]{1,40}")
 
 
 @app.verb("approve", "trade approve", "trade --mock approve")
@@ -72,15 +74,16 @@ def record(action: Action, now: float) -> dict[str, Any]:
         "code": action.code,
         "state": "expired" if action.expired(now) else action.state,
         "what": action.summary,
-        "price_usd": plain_dollars(usd(action.price)) if action.kind == "purchase" else None,
-        "where": action.content.get("where"),
+        "price_usd": None if action.price is None else plain_dollars(action.price),
+        "where": action.content["where"],
         "expires_at": int(action.expires),
-        "by": action.by,
     }
 
 
 def _ask(run: Session, action: Action, now: float) -> None:
     """Shows all of it, and asks."""
+    from shutil import get_terminal_size
+
     from tradesdk_cli.confirm import ask, can_ask, say
     from tradesdk_cli.text import dollars, span, visible
 
@@ -89,34 +92,45 @@ def _ask(run: Session, action: Action, now: float) -> None:
             "a person approves at a terminal, and there is none",
             f"{run.settings.program} approve --refuse {action.code}",
         )
-    content, out = action.content, run.out
-    say(out, visible(str(content.get("where"))))
-    rows = [("what", action.summary)]
-    if action.kind == "purchase":
-        rows += [("price", dollars(usd(action.price))), ("purchase", _shown(content["purchase"]))]
-        rows += [("payer", str(content["payer"] or "no wallet"))]
-    rows += _changes(content)
+    what = action.heading if action.price is None else f"{action.heading} for {dollars(action.price)}"
+    rows = [("what", what), ("where", visible(str(action.content["where"])))]
+    rows += [(name, text) for name, text in _values(action) if text != "null"]
     rows.append(("expires", f"in {span(action.expires - now)}"))
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
-        say(out, f"  {visible(name, 60).ljust(width)}  {visible(text)}")
-    said = "Pay when the agent asks for it?" if action.kind == "purchase" else "Let the agent do this?"
-    if not ask(said):
+        for line in folded(f"  {name.ljust(width)}  ", text, max(16, get_terminal_size().columns)):
+            say(run.out, line)
+    if not ask(f"Let the client {what}?"):
         raise Declined("nothing was approved", f"{run.settings.program} approve --refuse {action.code}")
 
 
-def _changes(content: dict[str, Any]) -> list[tuple[str, str]]:
-    """Every field of the request, with what it is now where something changes."""
+def _values(action: Action) -> list[tuple[str, str]]:
+    """Every value of the request; for a change, with what it is now: what changes comes first."""
     from tradesdk_cli.output.formats import flatten
 
-    before = content.get("before") or {}
-    body = flatten(content.get("body") or {})
-    rows = [(name, _shown(value)) for name, value in before.items() if name not in body]
+    content = action.content
+    if action.is_purchase:
+        rows = [(name, unmistakable(content[name])) for name in ("purchase", "payer")]
+        return rows + [(name, unmistakable(value)) for name, value in content["body"].items()]
+    before, rows = content["before"], [("id", unmistakable(content["id"]))]
+    body = flatten(content["body"])
     for name, value in body.items():
-        rows.append((name, f"{_shown(before[name])} → {_shown(value)}" if name in before else _shown(value)))
-    return rows
+        now = f"{unmistakable(before.get(name))} → " if before else ""
+        rows.append((name, now + unmistakable(value)))
+    rows += [(name, unmistakable(value)) for name, value in before.items() if name not in {"id", *body}]
+    return [(name if _NAME.fullmatch(name) else unmistakable(name), text) for name, text in rows]
 
 
-def _shown(value: Any) -> str:
-    """All of a value, text in quotes: white space and arrows in it are seen as its own."""
-    return "not set" if value is None else to_json(value)
+def folded(name: str, text: str, columns: int) -> list[str]:
+    """A value behind its name. What does not fit the line continues behind a mark of its own on every line.
+
+    Nothing is left to the terminal, which would begin a line with the value. What is not ASCII counts as two cells.
+    """
+    lines, line, room = [], "", columns - 1
+    for char in name + text:
+        cells = 1 if char.isascii() else 2
+        if cells > room:
+            lines.append(line)
+            line, room = "  │ ", columns - 6
+        line, room = line + char, room - cells
+    return [*lines, line]

@@ -93,25 +93,30 @@ def mcp(
 
 def _serve_stdio(run: Session, scope: Scope) -> None:
     import anyio
+    import anyio.from_thread
+    from anyio.lowlevel import current_token
 
     from tradesdk_cli.interrupts import on_signal
     from tradesdk_cli.mcp.server import serve_stdio
     from tradesdk_cli.mcp.tools import Toolbox
 
-    toolbox = Toolbox(run, scope)
+    async def serve() -> None:
+        toolbox, token = Toolbox(run, scope), current_token()
 
-    def hear(number: int) -> bool:
-        """Clients close stdin, and send SIGTERM soon after: what is being bought or changed ends first."""
+        def hear(number: int) -> bool:
+            """Clients close stdin, and send SIGTERM soon after: what was sent ends first."""
 
-        def end() -> None:
-            toolbox.finish()
-            os._exit(128 + number)
+            def end() -> None:
+                anyio.from_thread.run(toolbox.finish, token=token)
+                os._exit(128 + number)
 
-        threading.Thread(target=end).start()
-        return True
+            threading.Thread(target=end).start()
+            return True
 
-    with on_signal(hear):
-        anyio.run(serve_stdio, toolbox)
+        with on_signal(hear):
+            await serve_stdio(toolbox)
+
+    anyio.run(serve)
 
 
 @app.verb("config", "trade mcp config claude", "trade --mock mcp config codex", silent=True, scope=scope_of)

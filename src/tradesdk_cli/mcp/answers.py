@@ -101,7 +101,7 @@ class Fault(Exception):
         return self.message
 
     def as_dict(self) -> dict[str, Any]:
-        """The structured content of the tool's error."""
+        """What the tool answers, as text: structured content has to fit the tool's schema, which is for results."""
         error: dict[str, Any] = {
             "code": self.code,
             "message": self.message,
@@ -138,15 +138,66 @@ OWN_CODES: dict[str, tuple[str, str]] = {
         "it costs more than this session may still spend; nothing was done",
         "buy less, or tell the person: only a new session with a higher --spend can spend more",
     ),
-    "not_yours": ("the payment was not made by market_buy", "tell the person, who can continue it"),
+    "not_yours": (
+        "nobody approved that payment for this server, or market_buy did not make it",
+        "tell the person, who can continue it",
+    ),
+    "still_under_way": (
+        "it was not over in time; it may have been carried out, and ends by itself",
+        "repeat the same call: nothing is paid or done twice",
+    ),
     "still_active": ("an active agent cannot be deleted", "tell the person: it must be stopped first"),
     "nothing_to_change": ("the agent already has these values", "nothing is left to do"),
     "answer_too_large": ("the answer is too large", "ask for less: fields, a lower limit, or fewer tokens"),
+    "usage": ("an argument was refused; nothing was sent", "correct the argument"),
+    "configuration": ("a setting of this server is missing or cannot be used", "tell the person"),
     "internal": ("this is a bug in the server", "tell the person; do not repeat the call"),
 }
 """Codes of this server: what they mean, and what a client may do. Those of the SDK are in `STEPS`."""
 
+_TOGETHER = {
+    ("a setting of this server cannot be used; nothing was sent", "tell the person: it must be corrected"): (
+        "invalid_state invalid_setting invalid_base_url invalid_api_key invalid_budget invalid_fleet_url "
+        "invalid_private_key invalid_signer missing_package insecure_url"
+    ),
+    ("the wallet cannot be opened; nothing was signed", "tell the person: the keystore or its password is wrong"): (
+        "invalid_keystore keystore_exists keystore_exposed keystore_damaged keystore_without_address wrong_password"
+    ),
+    (
+        "the service's offer was refused; nothing was signed",
+        "tell the person: the service asks for something unusual",
+    ): (
+        "malformed_offer offer_too_large unsupported_payment no_offer unsupported_scheme unsupported_network "
+        "unsupported_asset unsupported_domain unsupported_method unsupported_flow upfront_flow foreign_resource "
+        "bad_amount bad_recipient recipient_is_payer bad_validity short_validity"
+    ),
+    ("the ledger of payments cannot be used; nothing was signed", "tell the person: the ledger must be checked"): (
+        "ledger_read_only ledger_damaged ledger_lost ledger_version ledger_exposed ledger_failed ledger_denied "
+        "ledger_not_durable"
+    ),
+    ("the ledger of payments is not free; nothing was signed", "wait a minute, then repeat the same call"): (
+        "ledger_locked ledger_unreachable fleet_unreachable"
+    ),
+    ("the server that this fleet shares cannot be used", "tell the person: the fleet must be checked"): (
+        "fleet_denied fleet_lost fleet_unusable fleet_failed"
+    ),
+    ("the clocks of this computer and of the service differ", "tell the person: set the clock"): (
+        "clock_difference validity_rejected"
+    ),
+    ("the wallet did not sign as it should; nothing was sent", "tell the person: the wallet must be checked"): (
+        "signer_failed invalid_signature no_purchase_secret purchase_secret_changed"
+    ),
+}
+"""What is the same for several codes of the SDK."""
+
 STEPS: dict[str, tuple[str, str]] = {
+    **{code: told for told, codes in _TOGETHER.items() for code in codes.split()},
+    "signer_too_slow": ("the wallet signed too late; nothing was sent", "repeat the same call"),
+    "signature_rejected": ("the service rejected the signature", "tell the person; do not buy it under another name"),
+    "over_total": ("it costs more than this run may; nothing was signed", "tell the person"),
+    "pagination_loop": ("the service repeats a page", "use what came, or ask with other filters"),
+    "not_live": ("that payment can no longer be taken", "repeat market_buy with the same arguments"),
+    "not_unresolved": ("there is nothing to resend", "read it: payments with action=get and this id"),
     "not_found": ("the service does not have it", "list what there is, and use an id from the list"),
     "unauthorized": ("the service does not take the API key", "tell the person: the key must be replaced"),
     "forbidden": ("the key or the plan does not allow it", "tell the person"),
@@ -196,8 +247,7 @@ STEPS: dict[str, tuple[str, str]] = {
     "paid_undelivered": ("it was paid, and no usable answer came", "tell the person"),
     "taken_elsewhere": ("that name was paid for on another machine", "choose a new name, or tell the person"),
 }
-"""The SDK's codes that tools meet most: what they mean for a client, and its next step."""
-_OTHERWISE = ("it did not work", "tell the person")
+"""The SDK's codes that a tool can meet: what they mean for a client, and its next step."""
 _AFTER_MONEY = frozenset({"outcome_unknown", "time_is_up"})
 
 
@@ -209,21 +259,21 @@ def own(code: str, message: str | None = None, **more: Any) -> Fault:
 
 def fault_of(error: Exception, program: str) -> Fault:
     """Any error as a fault: with the words of this server, and those of others set apart."""
-    from tradesdk import InvalidArgumentError, PaymentError, RateLimitError, TradeError
+    from tradesdk import APIError, InvalidArgumentError, PaymentError, RateLimitError, TradeError
     from tradesdk_cli.errors import CliError
     from tradesdk_cli.explain import problem_of
 
     if isinstance(error, Fault):
         return error
     problem = problem_of(error, program)
-    if isinstance(error, CliError) and not hasattr(error, "answered"):
-        if error.code in OWN_CODES:
-            return own(error.code, person=problem.hint)
-        return Fault(error.code, problem.message, "tell the person", person=problem.hint)
+    if isinstance(error, CliError):
+        code = error.code if error.code in OWN_CODES else "configuration"
+        # Words about the settings are ours, or about what the client gave.
+        return own(code, problem.message if code in ("usage", "configuration") else None, person=problem.hint)
     if not isinstance(error, TradeError):
         return own("internal", about={"kind": type(error).__name__})
     code = error.code
-    message, step = STEPS.get(code, _OTHERWISE)
+    message, step = STEPS.get(code, OWN_CODES["internal"])  # codes of streams
     if isinstance(error, InvalidArgumentError):  # our words about what the client gave
         return Fault(code, one_line(str(error), 300), step)
     about: dict[str, Any] = {}
@@ -236,7 +286,7 @@ def fault_of(error: Exception, program: str) -> Fault:
         about["charged"] = getattr(error, "charged", False if payment is None else payment.charged)
         if payment is not None:
             about["payment"] = {"id": payment.id, "stage": payment.stage.value}
-            if payment.charged == "unknown" and code not in STEPS:
+            if payment.charged == "unknown" and isinstance(error, APIError):
                 message, step = STEPS["outcome_unknown"]
     if getattr(error, "outcome", None) == "unknown" and "payment" not in about:
         step = STEPS["ambiguous_outcome"][1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import secrets
 import sqlite3
@@ -15,14 +16,14 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
 from tradesdk_cli.errors import CONFIG, CONFLICT, NOT_FOUND, CliError
+from tradesdk_cli.text import counted, unmistakable
 
-Kind = Literal["purchase", "change"]
 State = Literal["pending", "approved", "refused", "started", "done", "unknown"]
-By = Literal["person", "auto"]
 
 VALID = 600
 """Seconds from the preparation of an action until it must be approved and begun; so long a refusal holds, too."""
@@ -32,19 +33,22 @@ MOST_PENDING = 20
 """Actions that may wait for a person at a time, so that a flood of them hides none."""
 
 _BEGUN: tuple[State, ...] = ("started", "done", "unknown")
-_NOT_THE_REQUEST = ("purchase", "price_usd", "before")
-"""Of the content: what may differ in another request for the same."""
+_NEARLY = 0.01
+"""Numbers that differ by no more than this part are the same to somebody who said no to one of them."""
 _ALPHABET = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # nothing that is read as something else
 _CODE_LENGTH = 8
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS action (
-  code TEXT PRIMARY KEY, kind TEXT NOT NULL, digest TEXT NOT NULL, request TEXT NOT NULL, content TEXT NOT NULL,
-  summary TEXT NOT NULL, price INTEGER NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, state TEXT NOT NULL,
-  by TEXT, outcome TEXT
+CREATE TABLE action (
+  code TEXT PRIMARY KEY, digest TEXT NOT NULL, content TEXT NOT NULL, effect TEXT NOT NULL, numbers TEXT NOT NULL,
+  purchase TEXT, created REAL NOT NULL, updated REAL NOT NULL, state TEXT NOT NULL, outcome TEXT
 );
-CREATE INDEX IF NOT EXISTS action_request ON action (request);
+CREATE INDEX action_digest ON action (digest);
+CREATE INDEX action_effect ON action (effect);
+CREATE INDEX action_purchase ON action (purchase);
+CREATE INDEX action_state ON action (state, created);
+CREATE INDEX action_updated ON action (updated);
 """
-_FIELDS = "code, kind, digest, content, summary, price, created, updated, state, by, outcome"
+_FIELDS = "code, digest, content, created, updated, state, outcome"
 
 
 class ApprovalError(CliError):
@@ -64,29 +68,49 @@ class Action:
 
     Attributes:
         code: what a person types to approve it.
-        kind: whether it buys or changes something.
         digest: the hash of its content.
         content: exactly what will be done.
-        summary: the same in one line, without control characters.
-        price: what it costs at most, in micro-dollars.
         created: when it was prepared, in Unix seconds.
         updated: when its state last changed, in Unix seconds.
         state: `approved` still has to be carried out; `unknown` was begun, and nobody knows how it ended.
-        by: who approved it: a person, or `--auto-spend`.
         outcome: what came of it.
     """
 
     code: str
-    kind: Kind
     digest: str
     content: dict[str, Any]
-    summary: str
-    price: int
     created: float
     updated: float
     state: State
-    by: By | None = None
     outcome: dict[str, Any] | None = None
+
+    @property
+    def is_purchase(self) -> bool:
+        """Whether it buys something; else it changes an agent."""
+        return self.content.get("do") == "buy"
+
+    @property
+    def price(self) -> Decimal | None:
+        """What it costs, in dollars; None for a change."""
+        return Decimal(self.content["price_usd"]) if self.is_purchase else None
+
+    @property
+    def heading(self) -> str:
+        """What it does, in words of this program alone."""
+        if not self.is_purchase:
+            return f"{self.content['do']} an agent"
+        tokens = len(self.content["body"].get("tokens", ()))
+        return f"buy {self.content['what']}" + (f" for {counted(tokens, 'tokens')}" if tokens else "")
+
+    @property
+    def summary(self) -> str:
+        """The same with tokens, or with the agent's id and name."""
+        if self.is_purchase:
+            about = [token["identifier"] for token in self.content["body"].get("tokens", ())]
+        else:
+            name = (self.content["before"] or self.content["body"]).get("name")
+            about = [text for text in (self.content["id"], name) if text is not None]
+        return " ".join([self.heading, *map(unmistakable, about)])
 
     @property
     def expires(self) -> float:
@@ -104,18 +128,13 @@ class Action:
         """
         if self.state in ("pending", "approved"):
             return now < self.expires
-        return now < self.updated + (KEPT if self.state in _BEGUN and self.kind == "purchase" else VALID)
+        return now < self.updated + (KEPT if self.state in _BEGUN and self.is_purchase else VALID)
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
     """The hash of exactly this content."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
-
-
-def request_of(content: Mapping[str, Any]) -> str:
-    """The hash of what is wanted, whatever the purchase is called."""
-    return digest_of({name: value for name, value in content.items() if name not in _NOT_THE_REQUEST})
 
 
 class Approvals:
@@ -127,68 +146,64 @@ class Approvals:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def prepare(self, kind: Kind, content: Mapping[str, Any], summary: str, price: int, now: float) -> Action:
-        """An action that waits for a person; the one for the same request, when there is one in force.
+    def prepare(self, content: Mapping[str, Any], effect: Mapping[str, Any], now: float) -> Action:
+        """An action that waits for a person; or the one in force, or a refusal of the same `effect`.
 
         Raises:
             ApprovalError: `too_many_pending`.
         """
-        return self._add(kind, content, summary, price, now, None)
-
-    def allow(self, content: Mapping[str, Any], summary: str, price: int, now: float) -> Action:
-        """A purchase that is small enough to need no person (`--auto-spend`)."""
-        action = self._add("purchase", content, summary, price, now, "auto")
-        if action.state == "pending":  # prepared by a server with a lower limit
-            self._change(action.code, "approved", ("pending",), now, by="auto")
-        return self.get(action.code) or action
-
-    def _add(
-        self, kind: Kind, content: Mapping[str, Any], summary: str, price: int, now: float, by: By | None
-    ) -> Action:
         code = "".join(secrets.choice(_ALPHABET) for _ in range(_CODE_LENGTH))
-        kept = json.loads(json.dumps(content))
-        state: State = "pending" if by is None else "approved"
-        action = Action(code, kind, digest_of(kept), kept, summary, price, now, now, state, by)
+        text = json.dumps(content)
+        action = Action(code, digest_of(content), json.loads(text), now, now, "pending")
+        key, numbers = _parts(effect)
         with self._transaction() as db:
             db.execute("DELETE FROM action WHERE updated < ?", (now - KEPT,))
-            found = _in_force(db, kept, now)
+            found = _in_force(db, content, now) or _refusal(db, effect, now)
             if found is not None:
                 return found
             waiting = "SELECT count(*) FROM action WHERE state = 'pending' AND created > ?"
-            if by is None and db.execute(waiting, (now - VALID,)).fetchone()[0] >= MOST_PENDING:
+            if db.execute(waiting, (now - VALID,)).fetchone()[0] >= MOST_PENDING:
                 raise ApprovalError("too_many_pending", f"{MOST_PENDING} actions wait for a person already")
-            row = (code, kind, action.digest, json.dumps(kept), summary, price, now, now, state, by, None)
-            marks = ", ".join("?" * (len(row) + 1))
-            db.execute(f"INSERT INTO action ({_FIELDS}, request) VALUES ({marks})", (*row, request_of(kept)))  # noqa: S608
+            row = (code, action.digest, text, key, json.dumps(numbers), content.get("purchase"), now, now, "pending")
+            db.execute("INSERT INTO action VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)", row)
         return action
 
     def find(self, content: Mapping[str, Any], now: float) -> Action | None:
-        """The action in force with exactly this content; a refusal of the same request, under any name."""
+        """The action in force with exactly this content."""
         with self._transaction() as db:
             return _in_force(db, content, now)
+
+    def refused(self, effect: Mapping[str, Any], now: float) -> bool:
+        """Whether a person refused the same, however it was written."""
+        with self._transaction() as db:
+            return _refusal(db, effect, now) is not None
+
+    def begun(self, purchase: str, now: float) -> Action | None:
+        """The purchase of this name that a person approved and that was begun."""
+        with self._transaction() as db:
+            found = _actions(db, "purchase = ? AND state IN ('started', 'done', 'unknown')", purchase)
+            return next((one for one in found if one.in_force(now)), None)
 
     def get(self, code: str) -> Action | None:
         """The action with this code."""
         with self._transaction() as db:
-            row = db.execute(f"SELECT {_FIELDS} FROM action WHERE code = ?", (code.strip().upper(),)).fetchone()  # noqa: S608
-            return None if row is None else _action(row)
+            return next(_actions(db, "code = ?", code.strip().upper()), None)
 
     def all(self, now: float) -> list[Action]:
         """All actions that are kept, newest first."""
-        query = f"SELECT {_FIELDS} FROM action WHERE updated > ? ORDER BY created DESC, rowid DESC"  # noqa: S608
         with self._transaction() as db:
-            return [_action(row) for row in db.execute(query, (now - KEPT,))]
+            return list(_actions(db, "updated > ?", now - KEPT))
 
     def begin(self, action: Action, now: float) -> bool:
         """Begin an approved action. True for one caller only; a purchase may also be continued, by its name."""
-        if action.kind == "purchase" and action.state in _BEGUN:
+        if action.is_purchase and action.state in _BEGUN:
             return True
         return not action.expired(now) and self._change(action.code, "started", ("approved",), now)
 
     def end(self, action: Action, state: Literal["done", "unknown"], outcome: Mapping[str, Any], now: float) -> None:
         """Write down how it ended. If that cannot be written, it stays begun, and is not begun again."""
         with suppress(ApprovalError):  # what has happened is the answer
-            self._change(action.code, state, _BEGUN, now, outcome=outcome)
+            self._change(action.code, state, _BEGUN, now, outcome)
 
     def reopen(self, action: Action, now: float) -> None:
         """Nothing was sent: it may still be begun, in its time; not if that cannot be written."""
@@ -201,15 +216,13 @@ class Approvals:
         state: State,
         expected: tuple[State, ...],
         now: float,
-        *,
-        by: By | None = None,
         outcome: Mapping[str, Any] | None = None,
     ) -> bool:
         """Move an action to another state; False, and nothing is changed, when it is in none of those `expected`."""
-        values = (state, now, by, None if outcome is None else json.dumps(outcome), code, *expected)
+        values = (state, now, None if outcome is None else json.dumps(outcome), code, *expected)
         with self._transaction() as db:
             done = db.execute(
-                "UPDATE action SET state = ?, updated = ?, by = coalesce(?, by), outcome = coalesce(?, outcome) "  # noqa: S608
+                "UPDATE action SET state = ?, updated = ?, outcome = coalesce(?, outcome) "  # noqa: S608
                 f"WHERE code = ? AND state IN ({', '.join('?' * len(expected))})",
                 values,
             )
@@ -222,10 +235,11 @@ class Approvals:
             db = sqlite3.connect(self.path, timeout=10, isolation_level=None)
             try:
                 db.execute("PRAGMA synchronous = FULL")
-                if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'action_request'").fetchone():
-                    db.executescript(_SCHEMA)
                 db.execute("BEGIN IMMEDIATE")
                 try:
+                    if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'action_updated'").fetchone():
+                        for statement in filter(str.strip, _SCHEMA.split(";")):
+                            db.execute(statement)
                     yield db
                 except BaseException:
                     db.execute("ROLLBACK")
@@ -257,20 +271,34 @@ class Approvals:
             )
 
 
+def _actions(db: sqlite3.Connection, where: str, value: object) -> Iterator[Action]:
+    """Newest first. One whose content was changed in the file is refused, and all others with it."""
+    rows = db.execute(f"SELECT {_FIELDS} FROM action WHERE {where} ORDER BY created DESC, rowid DESC", (value,))  # noqa: S608
+    for code, digest, content, created, updated, state, outcome in rows:
+        read = json.loads(content)
+        if digest_of(read) != digest:
+            raise ValueError(f"the content of {code} was changed")
+        yield Action(code, digest, read, created, updated, state, None if outcome is None else json.loads(outcome))
+
+
 def _in_force(db: sqlite3.Connection, content: Mapping[str, Any], now: float) -> Action | None:
-    digest = digest_of(content)
-    query = f"SELECT {_FIELDS} FROM action WHERE request = ? ORDER BY created DESC, rowid DESC"  # noqa: S608
-    found = [one for one in map(_action, db.execute(query, (request_of(content),))) if one.in_force(now)]
-    own = [one for one in found if one.digest == digest]
-    # What was approved or begun under this name goes before a refusal under another, and that before what waits.
-    decided = [one for one in own if one.state not in ("pending", "refused")]
-    return next(iter([*decided, *(one for one in found if one.state == "refused"), *own]), None)
+    return next((one for one in _actions(db, "digest = ?", digest_of(content)) if one.in_force(now)), None)
 
 
-def _action(row: tuple[Any, ...]) -> Action:
-    code, kind, digest, content, summary, price, created, updated, state, by, outcome = row
-    done = None if outcome is None else json.loads(outcome)
-    return Action(code, kind, digest, json.loads(content), summary, price, created, updated, state, by, done)
+def _parts(effect: Mapping[str, Any]) -> tuple[str, list[float]]:
+    """The hash of all of it but its numbers, and these."""
+    names = sorted(name for name, value in effect.items() if type(value) in (int, float))
+    rest = {name: value for name, value in effect.items() if name not in names}
+    return digest_of({"rest": rest, "numbers": names}), [effect[name] for name in names]
+
+
+def _refusal(db: sqlite3.Connection, effect: Mapping[str, Any], now: float) -> Action | None:
+    key, numbers = _parts(effect)
+    query = "SELECT code, numbers FROM action WHERE effect = ? AND state = 'refused' AND updated > ?"
+    for code, refused in db.execute(query, (key, now - VALID)).fetchall():
+        if all(math.isclose(one, two, rel_tol=_NEARLY) for one, two in zip(numbers, json.loads(refused), strict=True)):
+            return next(_actions(db, "code = ?", code))
+    return None
 
 
 def approvals_file(ledger: Path) -> Path:
@@ -308,7 +336,7 @@ class Decisions(Approvals):
             ApprovalError: it has expired, or was decided meanwhile.
         """
         self.waiting(action.code, now)
-        if not self._change(action.code, "approved" if yes else "refused", ("pending",), now, by="person"):
+        if not self._change(action.code, "approved" if yes else "refused", ("pending",), now):
             self.waiting(action.code, now)
         found = self.get(action.code)
         if found is None or found.digest != action.digest:

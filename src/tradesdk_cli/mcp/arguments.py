@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.mcp.answers import opened, own
-from tradesdk_cli.mcp.catalog import FEW_ROWS, Tool
+from tradesdk_cli.mcp.catalog import CHAINS, FEW_ROWS, Tool
 from tradesdk_cli.text import to_json, visible
 
 if TYPE_CHECKING:
     from tradesdk_cli.pay.calls import Call
 
+_INTEGER = re.compile(r"-?[0-9]{1,9}")
 _LARGEST = 20_000
 """Characters of all arguments."""
 
@@ -25,7 +27,7 @@ def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has none
 
-    given: dict[str, Any] = _usual(arguments)
+    given: dict[str, Any] = _usual(arguments, tool.input_schema)
     try:
         size = len(to_json(given))
     except ValueError:
@@ -42,12 +44,17 @@ def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _usual(value: Any) -> Any:
-    """The same without what is null, which is left out, and with 2 for 2.0, which is an integer."""
+def _usual(value: Any, schema: Mapping[str, Any]) -> Any:
+    """The same without what is null, and with what other clients write for integers ("5", 2.0) and chains (8453)."""
     if isinstance(value, Mapping):
-        return {name: _usual(inner) for name, inner in value.items() if inner is not None}
+        known = schema.get("properties", {})
+        return {name: _usual(inner, known.get(name, {})) for name, inner in value.items() if inner is not None}
     if isinstance(value, list):
-        return [_usual(inner) for inner in value]
+        return [_usual(inner, schema.get("items", {})) for inner in value]
+    if schema.get("enum") == list(CHAINS) and not isinstance(value, bool):
+        return {str(number): name for name, number in CHAINS.items()}.get(str(value), str(value))
+    if schema.get("type") == "integer" and isinstance(value, str) and _INTEGER.fullmatch(value):
+        return int(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -55,8 +62,9 @@ def _reason(error: Any) -> str:
     """What is wrong, without the value: it may be huge."""
     rule, wanted = error.validator, error.validator_value
     if rule == "additionalProperties":
-        known = ", ".join(error.schema.get("properties", {}))
-        return f"there is an argument that the tool does not know; it knows {known}"
+        known = error.schema.get("properties", {})
+        unknown = next(name for name in error.instance if name not in known)
+        return f"the tool does not know {visible(str(unknown), 60)}; it knows {', '.join(known)}"
     if rule == "required":
         return str(error.message)
     if rule == "enum":
@@ -118,9 +126,9 @@ def call_of(given: Mapping[str, Any]) -> Call:
     return Call(data, tokens, {argument: read[name] for name, argument in _ARGUMENTS.items() if argument in takes})
 
 
-def listed(tokens: Sequence[str]) -> str:
-    return f" ({', '.join(tokens)})" if tokens else ""
-
-
 def body_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: given[name] for name in given if name not in ("operation", "id", "approval") and given[name] != {}}
+    """What is sent for a change."""
+    body = {name: given[name] for name in given if name not in ("operation", "id", "approval") and given[name] != {}}
+    if "chain" in body:
+        body["chain_id"] = CHAINS[body.pop("chain")]
+    return body

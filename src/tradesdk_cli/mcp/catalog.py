@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 DATA = ("prices", "signals", "history", "win-rate", "avg-prices", "top", "metrics")
 """What can be bought, by the verbs of `trade market`."""
+CHAINS = {"base": 8453, "bnb": 56}
 MOST_ROWS = 50
 FEW_ROWS = 20
 MOST_TOKENS = 5
@@ -92,6 +93,10 @@ def _text(description: str = "", **more: Any) -> dict[str, Any]:
     return {"type": "string", **({"description": description} if description else {}), "maxLength": 200, **more}
 
 
+def _one_of(*values: str, **more: Any) -> dict[str, Any]:
+    return {"type": "string", "enum": list(values), **more}
+
+
 def _whole(first: int, last: int, description: str = "") -> dict[str, Any]:
     found = {"type": "integer", "minimum": first, "maximum": last}
     return {**found, "description": description} if description else found
@@ -105,7 +110,7 @@ _ID = _text(maxLength=100)
 _LIMIT = _whole(1, MOST_ROWS)
 _CURSOR = _text("next_cursor of the last answer", maxLength=500)
 _FIELDS = {"type": "array", "items": {"type": "string", "maxLength": 60}, "maxItems": 30}
-_CHAIN = {"enum": [8453, 56], "description": "8453 Base, 56 BNB"}
+_CHAIN = _one_of(*CHAINS)
 _TIME = _text("ISO 8601 with zone", maxLength=40)
 _TOKENS = {
     "type": "array",
@@ -134,7 +139,7 @@ _ONE_OR_LIST_OUT = {
 _DONE_OUT = {
     "type": "object",
     "properties": {
-        "status": {"enum": ["done", "approval_required"]},
+        "status": _one_of("done", "approval_required"),
         "code": {"type": "string"},
         "approve_with": {"type": "string"},
         "next_step": {"type": "string"},
@@ -143,13 +148,13 @@ _DONE_OUT = {
 }
 _PAGED = {"limit": _LIMIT, "cursor": _CURSOR, "fields": _FIELDS}
 _MARKET = {
-    "data": {"enum": list(DATA)},
+    "data": _one_of(*DATA),
     "tokens": _TOKENS,
     "limit": _whole(1, 100, "signals per token, or tokens of top"),
     "since": _TIME,
     "until": _TIME,
-    "signal_type": {"enum": ["BUY", "SELL", "ALL"]},
-    "sort_by": {"enum": ["winRate", "ROI"], "description": "of top"},
+    "signal_type": _one_of("BUY", "SELL", "ALL"),
+    "sort_by": _one_of("winRate", "ROI", description="of top"),
 }
 _RISK = {
     "type": "object",
@@ -183,7 +188,7 @@ _READING = (
         "agents",
         "Trading agents",
         "List agents, or with id get one with its risk rules and results.",
-        {"id": _ID, "status": {"enum": ["active", "idle", "paused", "error"]}, **_PAGED},
+        {"id": _ID, "status": _one_of("active", "idle", "paused", "error"), **_PAGED},
         (),
         _ONE_OR_LIST_OUT,
     ),
@@ -192,7 +197,7 @@ _READING = (
         "Results of agents",
         "Rank agents by result; reads up to 100 agents.",
         {
-            "sort": {"enum": ["pnl", "win_rate", "trades"]},
+            "sort": _one_of("pnl", "win_rate", "trades"),
             "losing": {"type": "boolean", "description": "only those that lost money, worst first"},
             "limit": _LIMIT,
             "fields": _FIELDS,
@@ -204,7 +209,7 @@ _READING = (
         "trades",
         "Trades",
         "List trades, newest first, or with id get one with its transactions.",
-        {"id": _ID, "agent_id": _ID, "status": {"enum": ["open", "closed"]}, **_PAGED},
+        {"id": _ID, "agent_id": _ID, "status": _one_of("open", "closed"), **_PAGED},
         (),
         _ONE_OR_LIST_OUT,
     ),
@@ -281,11 +286,11 @@ _AGENT_CHANGE = Tool(
     "Create, update or delete an agent. It is only prepared: a person sees before and after and approves it, then "
     "repeat the call. It is carried out once.",
     {
-        "operation": {"enum": ["create", "update", "delete"]},
+        "operation": _one_of("create", "update", "delete"),
         "id": _text("of update and delete", maxLength=100),
         "name": _text(),
         "wallet_id": _ID,
-        "chain_id": {**_CHAIN, "description": "of create"},
+        "chain": {**_CHAIN, "description": "of create"},
         "risk": _RISK,
         "min_confidence": _number(0, 1),
         "max_positions": _whole(1, 1000),
@@ -310,9 +315,9 @@ def _payments(*, resume: bool) -> Tool:
         "Payments",
         text,
         {
-            "action": {"enum": actions},
+            "action": _one_of(*actions),
             "id": _ID,
-            "stage": {"enum": ["sent", "answered", "taken"]},
+            "stage": _one_of("sent", "answered", "taken"),
             **_PAGED,
         },
         (),

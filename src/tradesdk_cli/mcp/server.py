@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import anyio.to_thread
 import mcp_types as types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -21,10 +20,8 @@ if TYPE_CHECKING:
 
     from tradesdk_cli.mcp.tools import Toolbox
 
-AT_ONCE = 8
-"""Calls that are worked on at the same time; more of them wait."""
-_ANSWER_WITHIN = 120.0
-"""Seconds in which a person may answer what a client shows them; the action waits on."""
+_ANSWER_WITHIN = 20.0
+"""Seconds in which a person may answer what a client shows them; the action waits on. Clients wait for both."""
 _QUESTION = "approve"
 _NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -40,15 +37,13 @@ async def serve_stdio(toolbox: Toolbox) -> None:
     What libraries print meanwhile goes to stderr: the SDK keeps the real stdout for the protocol.
     """
     server = server_of(toolbox)
-    async with stdio_server() as (reader, writer):
+    async with toolbox, stdio_server() as (reader, writer):
         await server.run(reader, writer, server.create_initialization_options())
 
 
 class _Handlers:
     def __init__(self, toolbox: Toolbox) -> None:
         self._toolbox = toolbox
-        self._reads = anyio.CapacityLimiter(AT_ONCE)
-        self._writes = anyio.CapacityLimiter(1)  # those that wait keep no thread from a read
         self._shown: set[str] = set()
         self._listed = [types.Tool.model_validate(tool.listed()) for tool in toolbox.tools.values()]
         self.server: Server[Any] = Server(
@@ -66,6 +61,7 @@ class _Handlers:
     async def _call(
         self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
+        began = anyio.current_time()
         result, waiting = await self._answer(params)
         # The question is a courtesy: whatever a client answers, only the approval counts, which it cannot give.
         if waiting is None or params.input_responses is not None or not _can_ask(ctx):
@@ -83,23 +79,20 @@ class _Handlers:
                 await ctx.session.elicit_form(question, _NO_FIELDS, related_request_id=ctx.request_id)
             except Exception:  # a client that cannot ask, or answers nonsense: the action waits all the same
                 return result
-        return (await self._answer(params))[0]
+        return (await self._answer(params, within=self._toolbox.within - (anyio.current_time() - began)))[0]
 
-    async def _answer(self, params: types.CallToolRequestParams) -> tuple[types.CallToolResult, dict[str, Any] | None]:
+    async def _answer(
+        self, params: types.CallToolRequestParams, within: float | None = None
+    ) -> tuple[types.CallToolResult, dict[str, Any] | None]:
         """The result of a call; and what waits for a person, if that is the result."""
-
-        def work() -> tuple[dict[str, Any], bool]:
-            try:
-                return self._toolbox.call(params.name, params.arguments or {}), False
-            except Fault as fault:
-                return fault.as_dict(), True
-
-        # Never abandoned: what is being paid or changed is written down to its end.
-        tool = self._toolbox.tools.get(params.name)
-        limiter = self._reads if tool is None or tool.read_only else self._writes
-        found, failed = await anyio.to_thread.run_sync(work, limiter=limiter)
-        content: list[types.ContentBlock] = [types.TextContent(type="text", text=to_json(found))]
-        result = types.CallToolResult(content=content, structured_content=found, is_error=failed)
+        try:
+            found = await self._toolbox.call(params.name, params.arguments or {}, within=within)
+        except Fault as fault:
+            # Without structured content: clients check that of an error by the schema of results, too.
+            content: list[types.ContentBlock] = [types.TextContent(type="text", text=to_json(fault.as_dict()))]
+            return types.CallToolResult(content=content, is_error=True), None
+        content = [types.TextContent(type="text", text=to_json(found))]
+        result = types.CallToolResult(content=content, structured_content=found)
         return result, found if found.get("status") == "approval_required" else None
 
 

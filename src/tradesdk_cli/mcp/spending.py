@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 from tradesdk_cli.mcp.answers import own
 from tradesdk_cli.text import dollars, usd
 
@@ -18,7 +16,6 @@ class SessionLimit:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._counted: dict[str, int] = {}
-        self._lock = threading.Lock()
 
     @property
     def spent(self) -> int:
@@ -49,13 +46,11 @@ class SessionLimit:
         Raises:
             Fault: `over_session_limit`.
         """
-        with self._lock:
-            self.check(purchase, price)
-            before = self._counted.get(purchase, 0)
-            self._counted[purchase] = max(price, before)
-            return before == 0
+        self.check(purchase, price)
+        before = self._counted.get(purchase, 0)
+        self._counted[purchase] = max(price, before)
+        return before == 0
 
     def release(self, purchase: str) -> None:
         """Nothing was sent for it, or it was paid before."""
-        with self._lock:
-            self._counted.pop(purchase, None)
+        self._counted.pop(purchase, None)

@@ -3,62 +3,90 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 import time
-from collections.abc import Callable, Mapping
-from decimal import Decimal
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import anyio.to_thread
 
 from tradesdk_cli.mcp.answers import NOTE, fault_of, marked, opened, own, page, selected
 from tradesdk_cli.mcp.approvals import Action, Approvals, approvals_file
-from tradesdk_cli.mcp.arguments import body_of, call_of, checked, listed, moment, walk_of
-from tradesdk_cli.mcp.catalog import FEW_ROWS, MOST_ROWS, Scope, Tool, tools
+from tradesdk_cli.mcp.arguments import body_of, call_of, checked, moment, walk_of
+from tradesdk_cli.mcp.catalog import CHAINS, FEW_ROWS, MOST_ROWS, Scope, Tool, tools
 from tradesdk_cli.mcp.spending import SessionLimit
+from tradesdk_cli.mcp.writing import Writes
 from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.session import wire
-from tradesdk_cli.text import dollars, plain_dollars, to_json, usd, visible
+from tradesdk_cli.text import plain_dollars, to_json, usd, visible
 
 if TYPE_CHECKING:
-    from tradesdk import MarketClient, MarketResult, Payment, TradeClient
+    from tradesdk import AsyncMarketClient, AsyncTradeClient, MarketResult, Payment
     from tradesdk_cli.pay.calls import Call
     from tradesdk_cli.session import Session
     from tradesdk_cli.wallet import Wallet
 
+T = TypeVar("T")
+
 PREFIX = "mcp/"
 """Purchases of AI clients have names of their own: they cannot take those of a person's jobs."""
-READ_WITHIN = 30.0
-"""Seconds that a read may take with its retries: a client waits for its answer."""
+AT_ONCE = 8
+"""Reads that are worked on at the same time, and so many purchases and changes; more of them wait."""
+WITHIN = 50.0
+"""Seconds after which every tool has answered: clients give up after 60."""
+_READ_WITHIN, _CHANGE_WITHIN = 30.0, 45.0
+"""Seconds that a request may take with its retries."""
+_LIST_FOR = 3600.0
+"""Seconds for which the symbols of tokens are kept."""
 _LISTS = ("agents", "trades", "positions")
 _MOST_AGENTS = 100
 _MOST_TOKENS = 500
 _LARGEST = 64_000
 """Characters of an answer."""
-_RISK = ("position_size_pct", "stop_loss_pct", "trailing_stop_pct", "take_profit_pct")
+_MOVING = ("stats", "updated_at")
+"""Of an agent: what changes by itself. A change that was approved still holds then."""
 _STATS = ("total_pnl_usd", "win_rate_pct", "total_trades")
 
 Answer = dict[str, Any]
 
 
 class Toolbox:
-    """The tools of one server process, which is one session. Its methods block, and may be called by any thread."""
+    """The tools of one server process, which is one session. An async context manager, for one event loop."""
 
-    def __init__(self, run: Session, scope: Scope, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, run: Session, scope: Scope, *, now: Callable[[], float] = time.time, within: float = WITHIN
+    ) -> None:
         self.scope = scope
+        self.within = within
         self.limit = SessionLimit(scope.spend)
         self.tools: dict[str, Tool] = {tool.name: tool for tool in tools(scope)}
+        self.approvals = Approvals(approvals_file(run.ledger_file))
         self._run = run
         self._now = now
-        self._lock = threading.RLock()
-        self._one_write = threading.Lock()
+        self._places = [anyio.CapacityLimiter(AT_ONCE) for _ in range(2)]
+        self._writes = Writes()
+        self._opening = anyio.Lock()
+        self._opened: dict[str, Any] = {}
+        self._wallet: Wallet | None = None
+        self._symbols: dict[str, str] = {}
+        self._symbols_at: float | None = None
 
-    @cached_property
-    def approvals(self) -> Approvals:
-        """The actions that wait."""
-        with self._lock:
-            return Approvals(approvals_file(self._run.ledger_file))
+    async def __aenter__(self) -> Toolbox:
+        await self._writes.__aenter__()
+        return self
 
-    def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+    async def __aexit__(self, *error: Any) -> None:
+        await self._writes.__aexit__()
+        with anyio.CancelScope(shield=True):
+            for client in reversed(self._opened.values()):
+                await client.aclose()
+
+    async def finish(self) -> None:
+        """Waits until what was sent has ended; nothing is sent after it."""
+        await self._writes.finish()
+
+    async def call(self, name: str, arguments: Mapping[str, Any], *, within: float | None = None) -> Answer:
         """The answer of a tool.
 
         Raises:
@@ -68,56 +96,61 @@ class Toolbox:
         if tool is None:
             raise own("unknown_tool", f"this session has no such tool; it has {', '.join(self.tools)}")
         given = checked(tool, arguments)
-        try:
-            answer = self._list(name, given) if name in _LISTS else getattr(self, f"_{name}")(given)
-        except Exception as error:
-            raise fault_of(error, self._run.settings.program) from None
-        return fitting(answer)
-
-    def finish(self) -> None:
-        """Waits until what is being bought or changed has ended; nothing begins after it."""
-        self._one_write.acquire()
+        writes = name in ("market_buy", "agent_change") or given.get("action") == "resume"
+        with anyio.move_on_after(self.within if within is None else within):
+            async with self._places[writes]:
+                try:
+                    answer = self._list(name, given) if name in _LISTS else getattr(self, f"_{name}")(given)
+                    return fitting(await answer)
+                except Exception as error:
+                    raise fault_of(error, self._run.settings.program) from None
+        if not writes:
+            raise own("timeout")
+        raise own("still_under_way", retryable=True, about={} if name == "agent_change" else {"charged": "unknown"})
 
     # Clients: made at the first call, so that the server starts at once and says later what is missing
 
-    @property
-    def _trade(self) -> TradeClient:
-        with self._lock:
-            return self._run.client.with_options(deadline=READ_WITHIN)
+    async def _client(self, name: str, make: Callable[[Any], Any]) -> Any:
+        def opened() -> None:
+            if self._run.settings.mock and "http" not in self._opened:
+                self._opened["http"] = self._run.mock.async_http_client()
+            self._opened[name] = make(self._opened.get("http"))
 
-    @property
-    def _writer(self) -> TradeClient:
-        with self._lock:
-            return self._run.client
+        async with self._opening:
+            if name not in self._opened:
+                await anyio.to_thread.run_sync(opened)
+        return self._opened[name]
 
-    @cached_property
-    def _wallet(self) -> Wallet | None:
+    async def _trade(self, within: float = _READ_WITHIN) -> AsyncTradeClient:
+        client: AsyncTradeClient = await self._client("trade", self._run.async_client)
+        return client.with_options(deadline=within)
 
-        return self._run.wallet()
+    async def _market(self) -> AsyncMarketClient:
+        def make(http: Any) -> AsyncMarketClient:
+            from tradesdk_cli.pay.checkout import async_market_client
 
-    @cached_property
-    def _market_client(self) -> MarketClient:
-        from tradesdk_cli.pay.checkout import market_client
+            self._wallet = self._run.wallet() if self.scope.spend else None
+            return async_market_client(self._run, self._wallet, http)
 
-        return market_client(self._run, self._wallet if self.scope.spend else None)
+        client: AsyncMarketClient = await self._client("market", make)
+        return client
 
-    @property
-    def _market(self) -> MarketClient:
-        with self._lock:
-            return self._market_client
+    async def _ask(self, step: Callable[..., T], *given: Any) -> T:
+        """A step of the approvals, with the time. It blocks, so it is done in a thread."""
+        return await anyio.to_thread.run_sync(partial(step, *given, self._now()))
 
     # Reading
 
-    def _account(self, given: Answer) -> Answer:
-        client = self._trade
-        wallets = client.wallets.list(limit=MOST_ROWS).page()
+    async def _account(self, given: Answer) -> Answer:
+        client = await self._trade()
+        wallets = await client.wallets.list(limit=MOST_ROWS).page()
         rows = [marked(wire(wallet)) for wallet in wallets.data]
         if given.get("balances"):
             for row, wallet in zip(rows, wallets.data, strict=True):
-                row["balance"] = marked(wire(client.wallets.balance(wallet.id)))
+                row["balance"] = marked(wire(await client.wallets.balance(wallet.id)))
         answer = {
-            "account": marked(wire(client.account.get())),
-            "usage": marked(wire(client.account.usage())),
+            "account": marked(wire(await client.account.get())),
+            "usage": marked(wire(await client.account.usage())),
             "wallets": rows,
             "note": NOTE,
         }
@@ -125,23 +158,23 @@ class Toolbox:
             answer["more"] = "there are more wallets than are listed here"
         return answer
 
-    def _list(self, name: str, given: Answer) -> Answer:
+    async def _list(self, name: str, given: Answer) -> Answer:
         """A tool that has the SDK's name, and its filters as arguments."""
-        resource = getattr(self._trade, name)
+        resource = getattr(await self._trade(), name)
         if "id" in given:
-            return _item(wire(resource.get(given["id"])), given)
+            return _item(wire(await resource.get(given["id"])), given)
         filters = {key: given[key] for key in given if key not in ("limit", "cursor", "fields")}
-        return _page(resource.list(**walk_of(given), **filters).page(), given)
+        return _page(await resource.list(**walk_of(given), **filters).page(), given)
 
-    def _results(self, given: Answer) -> Answer:
+    async def _results(self, given: Answer) -> Answer:
         from tradesdk import NotFoundError
 
-        client = self._trade
-        summaries = list(client.agents.list(max_items=_MOST_AGENTS + 1))
+        client = await self._trade()
+        summaries = [summary async for summary in client.agents.list(max_items=_MOST_AGENTS + 1)]
         agents = []
         for summary in summaries[:_MOST_AGENTS]:
             try:
-                agents.append(wire(client.agents.get(summary.id)))
+                agents.append(wire(await client.agents.get(summary.id)))
             except NotFoundError:  # deleted meanwhile
                 continue
         name = {"pnl": _STATS[0], "win_rate": _STATS[1], "trades": _STATS[2]}[given.get("sort", "pnl")]
@@ -154,33 +187,32 @@ class Toolbox:
             more["incomplete"] = f"only {_MOST_AGENTS} agents were read"
         return page(shown, None, given.get("fields", ()), **more)
 
-    def _signals(self, given: Answer) -> Answer:
+    async def _signals(self, given: Answer) -> Answer:
         history = [name for name in ("since", "until", "token_address", "cursor") if name in given]
         if history and "min_confidence" in given:
             raise own("invalid_arguments", f"min_confidence cannot be combined with {history[0]}")
+        signals, chain = (await self._trade()).signals, CHAINS[given["chain"]]
         if not history:
             limit = given.get("limit", FEW_ROWS)
-            asked = {"limit": limit, "min_confidence": given.get("min_confidence")}
-            found = self._trade.signals.latest(chain=given["chain"], **asked)
+            found = await signals.latest(chain=chain, limit=limit, min_confidence=given.get("min_confidence"))
             return page(map(wire, found[:limit]), None, given.get("fields", ()))
-        pager = self._trade.signals.history(
-            chain=given["chain"],
+        pager = signals.history(
+            chain=chain,
             token_address=given.get("token_address"),
             start=moment("since", given),
             end=moment("until", given),
             **walk_of(given),
         )
-        return _page(pager.page(), given)
+        return _page(await pager.page(), given)
 
-    def _market_tokens(self, given: Answer) -> Answer:
+    async def _market_tokens(self, given: Answer) -> Answer:
         cursor = given.get("cursor", "0")
         if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 6):
             raise own("invalid_arguments", "cursor is none that this tool gave")
         wanted = given.get("search", "").casefold()
-        listed = self._market.supported_tokens(limit=_MOST_TOKENS).data.tokens
         rows = [
             wire(token)
-            for token in listed
+            for token in await self._supported()
             if wanted in token.symbol.casefold()
             or wanted in token.name.casefold()
             or wanted == token.token_address.casefold()
@@ -189,16 +221,22 @@ class Toolbox:
         following = str(start + limit) if start + limit < len(rows) else None
         return page(rows[start : start + limit], following, given.get("fields", ()), total=len(rows))
 
-    def _docs(self, given: Answer) -> Answer:
+    async def _supported(self) -> list[Any]:
+        listed = (await (await self._market()).supported_tokens(limit=_MOST_TOKENS)).data.tokens
+        self._symbols = {token.token_address.casefold(): token.symbol.casefold() for token in listed}
+        self._symbols_at = anyio.current_time()
+        return listed
+
+    async def _docs(self, given: Answer) -> Answer:
         from tradesdk_cli.mcp.topics import topic
 
         return topic(given.get("topic"), self.scope)
 
     # Money
 
-    def _market_quote(self, given: Answer) -> Answer:
+    async def _market_quote(self, given: Answer) -> Answer:
         call = call_of(given)
-        quote = self._quote(call)
+        quote = await getattr((await self._market()).quote, call.method)(**call.given)
         left = quote.spending.left_usd
         spend = self.scope.spend
         answer = {
@@ -213,76 +251,93 @@ class Toolbox:
             answer["next_step"] = "this session cannot buy: tell the person (trade mcp --spend)"
         return answer
 
-    def _quote(self, call: Call) -> Any:
-        return getattr(self._market.quote, call.method)(**call.given)
+    async def _market_buy(self, given: Answer) -> Answer:
+        call, purchase = call_of(given), PREFIX + given["purchase"]
+        return await self._writes.run(purchase, lambda: self._purchase(call, purchase, given))
 
-    def _market_buy(self, given: Answer) -> Answer:
-        call = call_of(given)
-        purchase = PREFIX + given["purchase"]
-        with self._one_write:
-            quote = self._quote(call)
-            wallet = self._wallet
-            content = {
-                "do": "buy",
-                "what": call.endpoint,
-                "body": call.body(),
-                "purchase": purchase,
-                "price_usd": plain_dollars(quote.price),
-                "where": self._run.target(market=True).text,
-                "payer": None if wallet is None else wallet.address,
-            }
-            summary = visible(f"buy {call.told()}{listed(call.tokens)} as {purchase}")
-            action = self._settled(given, content)
-            begun = action is not None and action.state in ("started", "done", "unknown")
-            if not begun:
+    async def _purchase(self, call: Call, purchase: str, given: Answer) -> Answer:
+        market = await self._market()
+        quote = await getattr(market.quote, call.method)(**call.given)
+        price, wallet = plain_dollars(quote.price), self._wallet
+        content = {
+            "do": "buy",
+            "what": call.endpoint,
+            "body": call.body(),
+            "purchase": purchase,
+            "price_usd": price,
+            "where": self._run.target(market=True).text,
+            "payer": None if wallet is None else await anyio.to_thread.run_sync(lambda: wallet.address),
+        }
+        action = await self._settled(given, content)
+        if action is not None and action.state == "refused":
+            raise own("approval_refused")
+        is_paid = False
+        if action is None or action.state != "approved":
+            seen = await getattr(market.dry_run, call.method)(**call.given, max_price=price, purchase=purchase)
+            is_paid = _is_paid(seen.existing)
+            if not is_paid and (action is None or action.state == "pending"):
+                if seen.refusal is not None:
+                    raise seen.refusal
                 self.limit.check(purchase, quote.amount)
-                left = quote.spending.left_usd
-                if left is not None and quote.price > left:
-                    told = f"it costs {dollars(quote.price)}, and the budgets leave {dollars(left)}"
-                    raise own("over_budget", f"{told}; nothing was signed")
-            if action is None:
-                if quote.amount <= self.scope.auto:
-                    action = self.approvals.allow(content, summary, quote.amount, self._now())
-                else:
-                    action = self.approvals.prepare("purchase", content, summary, quote.amount, self._now())
-            if action.state == "pending":
-                return self._required(action)
-            if action.state == "refused":
-                raise own("approval_refused")
-            return self._buy(call, given, action, purchase, quote.price)
+                action = await self._allowed(call, content, action, quote.amount)
+                if action is not None and action.state == "pending":
+                    return self._required(action)
+        buy = partial(getattr(market, call.method), **call.given, max_price=price, purchase=purchase)
+        return await self._bought(buy, call.verb, given, action, purchase, 0 if is_paid else quote.amount)
 
-    def _buy(self, call: Call, given: Answer, action: Action, purchase: str, price: Decimal) -> Answer:
-        new = self.limit.take(purchase, action.price)
-        if not self.approvals.begin(action, self._now()):
+    async def _allowed(self, call: Call, content: Answer, action: Action | None, amount: int) -> Action | None:
+        """Whose yes it has: None where `--auto-spend` of this session is enough."""
+        tokens = [token.casefold() for token in call.tokens]
+        if tokens and (self._symbols_at is None or anyio.current_time() > self._symbols_at + _LIST_FOR):
+            await self._supported()
+        effect = {name: content[name] for name in ("do", "what", "where", "payer")}
+        effect["tokens"] = sorted({self._symbols.get(token, token) for token in tokens})
+        if await self._ask(self.approvals.refused, effect):
+            raise own("approval_refused")
+        if amount <= self.scope.auto:
+            return None
+        if action is None:
+            action = await self._ask(self.approvals.prepare, content, effect)
+        if action.state == "refused":
+            raise own("approval_refused")
+        return action
+
+    async def _bought(
+        self,
+        buy: Callable[[], Awaitable[MarketResult[Any]]],
+        verb: str,
+        given: Answer,
+        action: Action | None,
+        purchase: str,
+        amount: int,
+    ) -> Answer:
+        """What was bought. When this is canceled, it stays counted and begun: the same call continues it."""
+        new = amount > 0 and self.limit.take(purchase, amount)
+        if action is not None and not await self._ask(self.approvals.begin, action):
             if new:
                 self.limit.release(purchase)
             raise own("approval_expired") if action.expired(self._now()) else own("in_progress")
-        first = action.state == "approved"
         try:
-            result: MarketResult[Any] = getattr(self._market, call.method)(
-                **call.given, max_price=plain_dollars(price), purchase=purchase
-            )
+            result = await buy()
         except Exception as error:
-            self._bought_not(error, action, purchase, new=new, first=first)
+            payment: Payment | None = getattr(error, "payment", None)
+            surely = _nothing_was_sent(error, payment)
+            if surely and new:
+                self.limit.release(purchase)
+            if action is not None and not surely:
+                outcome = {"payment": None if payment is None else payment.id}
+                await self._ask(self.approvals.end, action, "unknown", outcome)
+            elif action is not None and action.state == "approved":
+                await self._ask(self.approvals.reopen, action)
+            if getattr(error, "code", None) == "signer_failed" and self._wallet is not None and self._wallet.failure:
+                raise self._wallet.failure from None
             raise
         if new and result.again:
             self.limit.release(purchase)
-        payment = result.payment
-        outcome = {"payment": None if payment is None else payment.id}
-        self.approvals.end(action, "done", outcome, self._now())
-        return self._delivered(call.verb, result, given)
-
-    def _bought_not(self, error: Exception, action: Action, purchase: str, *, new: bool, first: bool) -> None:
-        """Only when surely nothing was sent is the session's money given back, and the approval with it."""
-        payment: Payment | None = getattr(error, "payment", None)
-        surely = _nothing_was_sent(error, payment)
-        if surely and new:
-            self.limit.release(purchase)
-        if surely and first:
-            self.approvals.reopen(action, self._now())
-        elif not surely:
-            outcome = {"payment": None if payment is None else payment.id}
-            self.approvals.end(action, "unknown", outcome, self._now())
+        if action is not None:
+            outcome = {"payment": None if result.payment is None else result.payment.id}
+            await self._ask(self.approvals.end, action, "done", outcome)
+        return self._delivered(verb, result, given)
 
     def _delivered(self, verb: str, result: MarketResult[Any], given: Answer) -> Answer:
         from tradesdk_cli.pay.buy import PER_SIGNAL, a_row_each, records
@@ -310,12 +365,13 @@ class Toolbox:
             answer["more"] = "repeat the call with offset=next_offset: it is not paid again"
         return answer
 
-    def _payments(self, given: Answer) -> Answer:
+    async def _payments(self, given: Answer) -> Answer:
         from tradesdk_cli.pay.records import brief, spending_record
 
         action = given.get("action", "get" if "id" in given else "list")
+        payments = (await self._market()).payments
         if action == "budget":
-            budget = spending_record(self._market.payments.spending())
+            budget = spending_record(await payments.spending())
             session = {
                 "limit_usd": plain_dollars(usd(self.limit.limit)),
                 "spent_usd": plain_dollars(usd(self.limit.spent)),
@@ -326,52 +382,39 @@ class Toolbox:
         if action in ("get", "resume") and "id" not in given:
             raise own("invalid_arguments", f"action={action} needs an id")
         if action == "get":
-            return _item(brief(self._market.payments.get(given["id"]), self._now()), given)
+            return _item(brief(await payments.get(given["id"]), self._now()), given)
         if action == "resume":
-            return self._resume(given)
+            payment = await payments.get(given["id"])
+            return await self._writes.run(payment.purchase or payment.id, lambda: self._resumed(payment.id, given))
         from tradesdk import PaymentStage
 
         stages = (PaymentStage(given["stage"]),) if "stage" in given else ()
         limit = given.get("limit", FEW_ROWS)
-        found = self._market.payments.list(stages=stages, limit=limit + 1, before=opened(given.get("cursor")))
+        found = await payments.list(stages=stages, limit=limit + 1, before=opened(given.get("cursor")))
         following = found[limit - 1].id if len(found) > limit else None
         return page((brief(one, self._now()) for one in found[:limit]), following, given.get("fields", ()))
 
-    def _resume(self, given: Answer) -> Answer:
+    async def _resumed(self, payment_id: str, given: Answer) -> Answer:
         from tradesdk_cli.pay.recover import verb_of
 
-        with self._one_write:
-            payment = self._market.payments.get(given["id"])
-            action = None if payment.purchase is None else self._action_of(payment.purchase)
-            if action is None or payment.purchase is None:
-                raise own("not_yours", person=f"{self._run.settings.program} pay resume {payment.id}")
-            new = self.limit.take(payment.purchase, payment.amount)
-            try:
-                result = self._market.payments.resume(payment.id)
-            except Exception as error:
-                if new and getattr(error, "charged", "unknown") is False:
-                    self.limit.release(payment.purchase)
-                raise
-            if new and result.again:
-                self.limit.release(payment.purchase)
-            self.approvals.end(action, "done", {"payment": payment.id}, self._now())
-            return self._delivered(verb_of(payment), result, given)
-
-    def _action_of(self, purchase: str) -> Action | None:
-        """The purchase of this name that `market_buy` began."""
-        if not purchase.startswith(PREFIX):
-            return None
-        begun = (one for one in self.approvals.all(self._now()) if one.state in ("started", "done", "unknown"))
-        return next((one for one in begun if one.content.get("purchase") == purchase), None)
+        payments = (await self._market()).payments
+        payment = await payments.get(payment_id)
+        purchase, is_paid = payment.purchase or "", _is_paid(payment)
+        action = await self._ask(self.approvals.begun, purchase)
+        allowed = is_paid or action is not None or payment.amount <= self.scope.auto
+        if not purchase.startswith(PREFIX) or not allowed:
+            raise own("not_yours", person=f"{self._run.settings.program} pay resume {payment.id}")
+        resume = partial(payments.resume, payment.id)
+        return await self._bought(resume, verb_of(payment), given, action, purchase, 0 if is_paid else payment.amount)
 
     # Approval
 
-    def _settled(self, given: Answer, content: Mapping[str, Any]) -> Action | None:
+    async def _settled(self, given: Answer, content: Mapping[str, Any]) -> Action | None:
         """The action in force with this content; the one of `approval`, when the client names it."""
         code = given.get("approval")
         if code is None:
-            return self.approvals.find(content, self._now())
-        action = self.approvals.get(code)
+            return await self._ask(self.approvals.find, content)
+        action = await anyio.to_thread.run_sync(self.approvals.get, code)
         if action is None or action.content.get("where") != content["where"]:
             raise own("approval_unknown")
         same = {**content, "before": None} == {**action.content, "before": None}
@@ -379,47 +422,57 @@ class Toolbox:
             raise own("approval_mismatch")
         if action.expired(self._now()):
             raise own("approval_expired")
+        if action.state == "refused":
+            raise own("approval_refused")
         return action
 
     def _required(self, action: Action) -> Answer:
-        program = self._run.settings.program
-        command = f"{program} approve {action.code}"
+        command = f"{self._run.settings.program} approve {action.code}"
         return {
             "status": "approval_required",
             "code": action.code,
             "approve_with": command,
             "what": {"untrusted": action.summary},
-            "price_usd": plain_dollars(usd(action.price)),
+            "price_usd": "0.00" if action.price is None else plain_dollars(action.price),
             "expires_in_s": max(0, round(action.expires - self._now())),
             "next_step": f"nothing was done: ask the person to run `{command}`, then repeat this call",
         }
 
     # Agents
 
-    def _agent_change(self, given: Answer) -> Answer:
-        with self._one_write:
-            operation = given["operation"]
-            body = body_of(given)
-            before, name = self._before(operation, given, body)
-            content = {
-                "do": operation,
-                "id": given.get("id"),
-                "body": body,
-                "before": before,
-                "where": self._run.target().text,
-                "account": self._account_mark(),
+    async def _agent_change(self, given: Answer) -> Answer:
+        return await self._writes.run(given.get("id", "create"), lambda: self._change(given["operation"], given))
+
+    async def _change(self, operation: str, given: Answer) -> Answer:
+        body = body_of(given)
+        before = await self._before(operation, given, body)
+        content = {
+            "do": operation,
+            "id": given.get("id"),
+            "body": body,
+            "before": before,
+            "where": self._run.target().text,
+            "account": await anyio.to_thread.run_sync(self._account_mark),
+        }
+        action = await self._settled(given, content)
+        changes = {name: value for name, value in flatten(body).items() if before.get(name) != value}
+        if action is None or action.state == "pending":
+            if operation == "update" and not changes:
+                raise own("nothing_to_change")
+            effect = {name: content[name] for name in ("do", "id", "where", "account")}
+            effect |= {
+                f"set {name}": value for name, value in changes.items() if operation != "create" or name != "name"
             }
-            action = self._settled(given, content)
-            if action is None:
-                if operation == "update" and all(before.get(key) == value for key, value in flatten(body).items()):
-                    raise own("nothing_to_change")
-                summary = f"{operation} the agent {to_json(name)}" + (f" ({given['id']})" if "id" in given else "")
-                action = self.approvals.prepare("change", content, summary, 0, self._now())
-            if action.state == "pending":
-                return {**self._required(action), "changes": _changes(before, body, operation)}
-            if action.state == "refused":
-                raise own("approval_refused")
-            return self._carry_out(operation, given, body, action)
+            action = await self._ask(self.approvals.prepare, content, effect)
+        if action.state == "pending":
+            told = {name: {"before": _inside(before.get(name)), "after": _inside(changes[name])} for name in changes}
+            return {
+                **self._required(action),
+                "changes": {"before": marked(before), "after": None} if operation == "delete" else told,
+            }
+        if action.state == "refused":
+            raise own("approval_refused")
+        return await self._carry_out(operation, given.get("id", ""), body, action)
 
     def _account_mark(self) -> str:
         """Tells accounts apart in what is approved; the key cannot be found from it."""
@@ -427,58 +480,53 @@ class Toolbox:
         key = self._run.api_key(base_url)
         return hashlib.sha256(f"{base_url}\n{'' if key is None else key[0]}".encode()).hexdigest()[:16]
 
-    def _before(self, operation: str, given: Answer, body: Answer) -> tuple[Answer, str]:
-        """What is now of that which would change, and the agent's name."""
+    async def _before(self, operation: str, given: Answer, body: Answer) -> Answer:
+        """The agent as it is now, by dotted names."""
+        client = await self._trade()
         if operation == "create":
-            missing = [name for name in ("name", "wallet_id", "chain_id") if name not in body]
+            missing = [name for name in ("name", "wallet_id", "chain") if name not in given]
             if missing or "id" in given:
                 raise own("invalid_arguments", f"create needs {missing[0]}" if missing else "create takes no id")
-            wallets = (wallet.id for wallet in self._trade.wallets.list(chain_id=body["chain_id"]))
-            if body["wallet_id"] not in wallets:
+            if body["wallet_id"] not in [one.id async for one in client.wallets.list(chain_id=body["chain_id"])]:
                 raise own("not_found", "no connected wallet on that chain has this id")
-            return {}, body["name"]
+            return {}
         if "id" not in given:
             raise own("invalid_arguments", f"{operation} needs an id")
         if operation == "delete" and body:
             raise own("invalid_arguments", "delete takes only an id")
         if operation == "update" and (not body or "chain_id" in body):
-            raise own("invalid_arguments", "update needs something to change, and takes no chain_id")
-        agent = wire(self._trade.agents.get(given["id"]))
-        if operation == "delete":
-            if agent["status"] == "active":
-                raise own("still_active")
-            return {name: agent.get(name) for name in ("name", "status", "chain_id")}, agent["name"]
-        now = flatten(agent)
-        return {key: now.get(key) for key in flatten(body)}, agent["name"]
+            raise own("invalid_arguments", "update needs something to change, and takes no chain")
+        agent = wire(await client.agents.get(given["id"]))
+        if operation == "delete" and agent["status"] == "active":
+            raise own("still_active")
+        return flatten({name: agent[name] for name in agent if name not in _MOVING})
 
-    def _carry_out(self, operation: str, given: Answer, body: Answer, action: Action) -> Answer:
+    async def _carry_out(self, operation: str, agent_id: str, body: Answer, action: Action) -> Answer:
         if action.state == "done":
             raise own("approval_used", about={"outcome": action.outcome})
         if action.state in ("started", "unknown"):
             raise own("approval_unfinished", about={"outcome": action.outcome})
-        if not self.approvals.begin(action, self._now()):
-            raise own("approval_used")
-        try:
-            agent = self._send(operation, given, body)
-        except Exception as error:
-            if _surely_not_changed(error):
-                self.approvals.reopen(action, self._now())
-            else:
-                self.approvals.end(action, "unknown", {}, self._now())
-            raise
-        found = given.get("id") if agent is None else agent.id
-        self.approvals.end(action, "done", {"agent": found}, self._now())
+        agents, agent = (await self._trade(_CHANGE_WITHIN)).agents, None
+        with anyio.CancelScope(shield=True):  # it has a deadline of its own
+            if not await self._ask(self.approvals.begin, action):
+                raise own("approval_used")
+            try:
+                if operation == "create":
+                    agent = await agents.create(**body)
+                elif operation == "update":
+                    agent = await agents.update(agent_id, **body)
+                else:
+                    await agents.delete(agent_id)
+            except Exception as error:
+                if _surely_not_changed(error):
+                    await self._ask(self.approvals.reopen, action)
+                else:
+                    await self._ask(self.approvals.end, action, "unknown", {})
+                raise
+            found = agent_id if agent is None else agent.id
+            await self._ask(self.approvals.end, action, "done", {"agent": found})
         answer: Answer = {"status": "done", "id": found}
         return answer if agent is None else {**answer, "item": marked(wire(agent)), "note": NOTE}
-
-    def _send(self, operation: str, given: Answer, body: Answer) -> Any:
-        agents = self._writer.agents
-        if operation == "create":
-            return agents.create(**body)
-        if operation == "update":
-            return agents.update(given["id"], **body)
-        agents.delete(given["id"])
-        return None
 
 
 # Answers
@@ -498,14 +546,6 @@ def _stat(agent: Mapping[str, Any], name: str) -> float:
     return float(value) if isinstance(value, (int, float)) else 0.0
 
 
-def _changes(before: Mapping[str, Any], body: Mapping[str, Any], operation: str) -> Answer:
-    """Before and after, by dotted names."""
-    if operation == "delete":
-        return {"before": marked(before), "after": None}
-    after = flatten(body)
-    return {key: {"before": _inside(before.get(key)), "after": _inside(value)} for key, value in after.items()}
-
-
 def _inside(value: Any) -> Any:
     return {"untrusted": visible(value, 200)} if isinstance(value, str) else value
 
@@ -515,6 +555,11 @@ def fitting(answer: Answer) -> Answer:
     if len(to_json(answer)) > _LARGEST:
         raise own("answer_too_large")
     return answer
+
+
+def _is_paid(payment: Payment | None) -> bool:
+    """Whether its answer is here: it costs nothing more, and no limit."""
+    return payment is not None and payment.stage.value == "answered"
 
 
 def _nothing_was_sent(error: Exception, payment: Payment | None) -> bool:

@@ -245,7 +245,6 @@ ACTIONS = (
     Column("price_usd", "usd", title="price"),
     Column("expires_at", "time", title="expires"),
     Column("where", optional=True),
-    Column("by", optional=True),
 )
 
 TOOLS = (

@@ -13,7 +13,7 @@ from tradesdk_cli.text import one_line
 from tradesdk_cli.wallet import Wallet
 
 if TYPE_CHECKING:
-    from tradesdk import MarketClient
+    from tradesdk import AsyncMarketClient, MarketClient
 
 _LONGEST_AMOUNT = 40
 NO_SERVICE = "https://nowhere.invalid"
@@ -90,18 +90,35 @@ def market_client(
     Raises:
         ConfigProblem: there is no address.
     """
-    from tradesdk import MarketClient
+    from tradesdk import ChainWitness, MarketClient
+
+    http = run.mock.http_client() if run.settings.mock else None
+    if http is not None:
+        run.closing(http.close)
+    client: MarketClient = _made(MarketClient, ChainWitness, run, wallet, http, send_api_key, at)
+    run.closing(client.close)
+    return client
+
+
+def async_market_client(run: Any, wallet: Wallet | None, http: Any) -> AsyncMarketClient:
+    """The same for an event loop; `http` reaches the mock. Whoever asks closes it."""
+    from tradesdk import AsyncChainWitness, AsyncMarketClient
+
+    client: AsyncMarketClient = _made(AsyncMarketClient, AsyncChainWitness, run, wallet, http, False, None)
+    return client
+
+
+def _made(
+    kind: Any, witness: Any, run: Any, wallet: Wallet | None, http: Any, send_api_key: bool, at: str | None
+) -> Any:
     from tradesdk_cli.retries import OneMoreTry
 
     settings = run.settings
-    http = now = node = None
+    now = node = None
     if settings.mock:
         service = run.mock.service
-        at, http, now = at or service.market_url, run.mock.http_client(), service.clock.now
-        run.closing(http.close)
-        from tradesdk import ChainWitness
-
-        node = ChainWitness(service.rpc_url, http_client=http)  # never one of TRADE_RPC_URL, which knows another chain
+        at, now = at or service.market_url, service.clock.now
+        node = witness(service.rpc_url, http_client=http)  # never one of TRADE_RPC_URL, which knows another chain
     at = at or settings.market_url
     if at is None:
         raise ConfigProblem(
@@ -113,8 +130,7 @@ def market_client(
     key = run.api_key(at, market=True) if send_api_key else None
     if send_api_key and key is None:
         raise ConfigProblem("no API key to send: trade login keeps one", "or leave --send-api-key out")
-    client: MarketClient
-    client = MarketClient(
+    client: Any = kind(
         signer=wallet if wallet is not None else Wallet(NOBODY, _no_key) if settings.mock else None,
         ledger=run.ledger,
         base_url=at,
@@ -129,7 +145,6 @@ def market_client(
         http_client=http,
         rate_limiter=run.rate_limiter if send_api_key else None,
     )
-    run.closing(client.close)
     return client
 
 
