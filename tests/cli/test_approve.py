@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from tradesdk import LocalSigner, TradeClient
+from tradesdk import LocalSigner, TradeClient, create_keystore
 from tradesdk_cli.mcp.answers import Fault
 from tradesdk_cli.mcp.approvals import MOST_PENDING, VALID, Approvals, approvals_file
 from tradesdk_cli.mcp.catalog import Scope
 from tradesdk_mock import MockServer
 
+from .._rows import each_of
 from ._mcp import EVERYTHING, Box, Clock, Person, toolbox, wallet_of
 from ._terminal import Terminal
 
@@ -101,6 +102,7 @@ def test_a_purchase_waits_and_is_then_paid_once(box: Box, person: Person, stock:
     assert box.limit.spent == 60_000
 
 
+@pytest.mark.long
 def test_small_purchases_need_no_person(tmp_path: Path, stock: MockServer, person: Person) -> None:
     with toolbox(tmp_path, stock, Scope(spend=100_000, auto=30_000), now=person.now) as box:
         assert box.call("market_buy", {"data": "prices", "tokens": ["ETH"], "purchase": "one"})["status"] == "done"
@@ -275,6 +277,7 @@ def test_an_active_agent_is_not_even_prepared(box: Box, stock: MockServer, agent
     assert not person.all()
 
 
+@pytest.mark.long
 def test_a_flood_hides_nothing(box: Box, person: Person) -> None:
     codes = [box.call("market_buy", {**BUY, "purchase": f"p{n}"})["code"] for n in range(8)]
     update = {"operation": "update", "id": box.call("agents", {"limit": 1})["items"][0]["id"]}
@@ -519,3 +522,114 @@ def test_a_world_that_is_reset_forgets_approvals(trade: Terminal) -> None:
     assert [one["code"] for one in trade("--mock", "approve", "-o", "json").json] == [code]
     assert trade("--mock", "mock", "reset", "--yes").code == 0
     assert trade("--mock", "approve", "-o", "json").json == []
+
+
+# Whose yes, for what, under which limit
+
+
+def test_what_auto_spend_let_through_is_no_approval_elsewhere(
+    tmp_path: Path, faulty: MockServer, person: Person
+) -> None:
+    """Its outcome is unknown, so another server could pay it."""
+    faulty.add_fault("status", route="/v1/aggregate-metrics", paid="only", status=503)
+    with toolbox(tmp_path, faulty, Scope(spend=100_000, auto=100_000), now=person.now) as generous:
+        with pytest.raises(Fault) as caught:
+            generous.call("market_buy", BUY)
+        payment = caught.value.about["payment"]["id"]
+    faulty.clear_faults()
+    with toolbox(tmp_path, faulty, Scope(spend=100_000), now=person.now) as strict:
+        assert refused(strict, "payments", action="resume", id=payment) == "not_yours"
+        person.approve(strict.call("market_buy", BUY)["code"])
+        assert strict.call("market_buy", BUY)["payment"] == payment
+    assert settled(faulty, tmp_path) == 1
+
+
+def test_a_paid_answer_costs_no_limit_and_needs_no_yes(tmp_path: Path, stock: MockServer, person: Person) -> None:
+    with toolbox(tmp_path, stock, Scope(spend=100_000, auto=100_000), now=person.now) as first:
+        payment = first.call("market_buy", BUY)["payment"]
+    with toolbox(tmp_path, stock, Scope(spend=1), now=person.now) as other:
+        assert other.call("market_buy", BUY)["again"]
+        assert other.call("payments", {"action": "resume", "id": payment})["again"]
+        assert other.limit.spent == 0
+        assert refused(other, "market_buy", **{**BUY, "purchase": "new"}) == "over_session_limit"
+
+
+@pytest.mark.long
+@each_of("change", [{"name": "another"}, {"min_confidence": 0.9}, {"risk": {"stop_loss_pct": 3}}])
+def test_an_agent_that_changed_in_any_field_is_asked_about_again(
+    box: Box, person: Person, trade_client: TradeClient, agent: str, clock: Clock, change: dict[str, Any]
+) -> None:
+    both: tuple[dict[str, Any], ...] = (
+        {"operation": "delete", "id": agent},
+        {"operation": "update", "id": agent, "max_positions": 3},
+    )
+    codes = [box.call("agent_change", asked)["code"] for asked in both]
+    for code in codes:
+        person.approve(code)
+    trade_client.agents.update(agent, **change)
+    for asked, code in zip(both, codes, strict=True):
+        assert refused(box, "agent_change", **asked, approval=code) == "approval_mismatch"
+        assert box.call("agent_change", asked)["code"] not in codes
+    clock.time += VALID
+    assert trade_client.agents.get(agent).max_positions == 2
+
+
+@pytest.mark.long
+def test_a_refusal_holds_however_it_is_written(
+    tmp_path: Path, stock: MockServer, box: Box, person: Person, agent: str, clock: Clock
+) -> None:
+    """Under another name, by address, in another order, with what changes nothing, or a number that is nearly it."""
+    listed = box.call("market_tokens", {"search": "brett"})["items"]
+    address = next(one["tokenAddress"] for one in listed if one["untrusted"]["symbol"] == "BRETT")
+    buy: dict[str, Any] = {"data": "signals", "tokens": ["BRETT", "AERO"], "purchase": "a", "limit": 5}
+    person.refuse(box.call("market_buy", buy)["code"])
+    spellings: list[dict[str, Any]] = [
+        {"purchase": "b"},
+        {"tokens": ["aero", "Brett"]},
+        {"tokens": [address, "AERO"]},
+        {"tokens": [address.lower(), "aero"], "purchase": "c"},
+        {"limit": 6},
+    ]
+    with toolbox(tmp_path, stock, Scope(spend=500_000, auto=500_000), now=clock) as auto:
+        for spelling in spellings:
+            assert refused(box, "market_buy", **{**buy, **spelling}) == "approval_refused", spelling
+            assert refused(auto, "market_buy", **{**buy, **spelling}) == "approval_refused", spelling
+    update = {"operation": "update", "id": agent, "min_confidence": 0.9}
+    person.refuse(box.call("agent_change", update)["code"])
+    for spelling in ({"min_confidence": 0.9001}, {"max_positions": 2}, {"max_positions": 2, "name": "mine"}):
+        assert refused(box, "agent_change", **{**update, **spelling}) == "approval_refused", spelling
+    for other in ({"min_confidence": 0.4}, {"max_positions": 3}):
+        assert box.call("agent_change", {**update, **other})["status"] == "approval_required"
+    clock.time += VALID
+    assert box.call("agent_change", update)["status"] == "approval_required"
+
+
+@each_of(
+    ("asked", "env", "code"),
+    [
+        ({"data": "prices", "tokens": ["NOSUCHTOKEN"]}, {}, "unknown_token"),
+        ({"data": "metrics"}, {"TRADE_BUDGET_TOTAL": "0.01"}, "over_budget"),
+        ({"data": "metrics"}, {"TRADE_WALLET_KEY": ""}, "no_signer"),
+    ],
+)
+def test_what_is_refused_anyway_is_refused_before_a_person_is_asked(
+    tmp_path: Path, stock: MockServer, asked: dict[str, Any], env: dict[str, str], code: str
+) -> None:
+    with toolbox(tmp_path, stock, env=env) as box:
+        assert refused(box, "market_buy", **asked, purchase="a") == code
+        assert not box.approvals.all(0)
+
+
+@pytest.mark.long
+def test_a_keystore_without_its_password_says_so(tmp_path: Path, stock: MockServer, person: Person) -> None:
+    keystore = tmp_path / "keystore.json"
+    create_keystore(keystore, "secret", wallet_of(tmp_path), work=2)
+    env = {"TRADE_WALLET_KEY": "", "TRADE_KEYSTORE": str(keystore)}
+    with toolbox(tmp_path, stock, env=env, now=person.now) as box:
+        person.approve(box.call("market_buy", BUY)["code"])
+        with pytest.raises(Fault) as caught:
+            box.call("market_buy", BUY)
+    assert caught.value.code == "configuration"
+    assert "needs its password" in caught.value.message
+    assert "TRADE_KEYSTORE_PASSWORD_FILE" in (caught.value.person or "")
+    assert [one.state for one in person.all()] == ["approved"], "nothing was sent, and it may be begun again"
