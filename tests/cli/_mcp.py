@@ -183,7 +183,7 @@ async def every_tool(client: Client, person: Person) -> set[str]:
     asked = await use("market_buy", data="prices", tokens=["BRETT"], purchase="brett-now")
     assert asked["status"] == "approval_required"
     person.approve(asked["code"])
-    bought = await use("market_buy", data="prices", tokens=["BRETT"], purchase="brett-now", approval=asked["code"])
+    bought = await use("market_buy", data="prices", tokens=["BRETT"], purchase="brett-now")
     assert (bought["status"], bought["paid_now_usd"], bought["again"]) == ("done", "0.03", False)
     again = await use("market_buy", data="prices", tokens=["BRETT"], purchase="brett-now")
     assert (again["items"], again["paid_now_usd"], again["again"]) == (bought["items"], "0.00", True)
@@ -195,6 +195,6 @@ async def every_tool(client: Client, person: Person) -> set[str]:
     asked = await use("agent_change", **change, risk={"stop_loss_pct": 5})
     assert asked["changes"]["risk.stop_loss_pct"] == {"before": None, "after": 5}
     person.approve(asked["code"])
-    made = await use("agent_change", **change, risk={"stop_loss_pct": 5}, approval=asked["code"])
+    made = await use("agent_change", **change, risk={"stop_loss_pct": 5})
     assert (made["item"]["risk"]["stop_loss_pct"], made["item"]["untrusted"]) == (5, {"name": "watched"})
     return used

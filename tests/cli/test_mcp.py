@@ -269,45 +269,45 @@ def test_wrong_options(trade: Terminal, argv: list[str], code: int, told: str) -
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
-    ("agents", {"limit": "many"}, "limit: must be of type integer"),
-    ("agents", {"limit": 10**9}, "limit: must be at most 50"),
-    ("agents", {"limit": True}, "limit: must be of type integer"),
-    ("agents", {"status": "rich"}, "status: must be one of"),
-    ("agents", {"acknowledged": True}, "does not know acknowledged"),
+    ("agents", {"limit": "many"}, "limit: must fit type integer"),
+    ("agents", {"limit": 10**9}, "limit: must fit maximum 50"),
+    ("agents", {"limit": True}, "limit: must fit type integer"),
+    ("agents", {"status": "rich"}, "status: must fit enum"),
+    ("agents", {"acknowledged": True}, "acknowledged"),
     ("agents", {"id": "agt_\x1b[31m"}, "control characters"),
     ("agents", {"id": "agt_\u202e"}, "control characters"),
-    ("agents", {"id": "x" * 101}, "id: is longer than"),
+    ("agents", {"id": "x" * 101}, "id: must fit maxLength"),
     ("agents", {"cursor": "b64:!"}, "cursor"),
     ("agents", {"fields": ["x"] * 1000}, "fields"),
     ("agents", {"id": "x" * 10**6}, "longer than"),
-    ("trades", {"agent_id": {"$ne": 1}}, "agent_id: must be of type string"),
+    ("trades", {"agent_id": {"$ne": 1}}, "agent_id: must fit type string"),
     ("signals", {}, "chain"),
-    ("signals", {"chain": 1}, "chain: must be one of base, bnb"),
+    ("signals", {"chain": 1}, "chain: must fit enum base, bnb"),
     ("signals", {"chain": 8453, "since": "yesterday"}, "since must be a time"),
     ("signals", {"chain": 8453, "since": "2026-01-01T00:00:00"}, "with its zone"),
     ("signals", {"chain": 8453, "since": "2026-01-01T00:00:00Z", "min_confidence": 1}, "cannot be combined"),
     ("market_tokens", {"cursor": "-1"}, "cursor"),
-    ("market_quote", {"data": "secrets"}, "data: must be one of"),
+    ("market_quote", {"data": "secrets"}, "data: must fit enum"),
     ("market_quote", {"data": "prices"}, "needs tokens"),
     ("market_quote", {"data": "top", "tokens": ["ETH"]}, "takes no tokens"),
     ("market_quote", {"data": "top"}, "needs sort_by"),
     ("market_quote", {"data": "prices", "tokens": ["ETH", "eth"]}, "eth"),
     ("market_quote", {"data": "prices", "tokens": ["ETH,BRETT"]}, "one symbol or address each"),
     ("market_quote", {"data": "prices", "tokens": ["ETH"], "limit": 3}, "not an argument of prices"),
-    ("market_quote", {"data": "prices", "tokens": [*"abcdef"]}, "tokens: has more items than 5"),
+    ("market_quote", {"data": "prices", "tokens": [*"abcdef"]}, "tokens: must fit maxItems 5"),
     ("market_buy", {"data": "metrics"}, "purchase"),
-    ("market_buy", {"data": "metrics", "purchase": "../x y"}, "purchase: must match"),
-    ("market_buy", {"data": "metrics", "purchase": "a", "max_price": "100"}, "does not know"),
-    ("market_buy", {"data": "metrics", "purchase": "a", "spend": 100}, "does not know"),
-    ("payments", {"action": "mark"}, "action: must be one of"),
+    ("market_buy", {"data": "metrics", "purchase": "../x y"}, "purchase: must fit pattern"),
+    ("market_buy", {"data": "metrics", "purchase": "a", "max_price": "100"}, "was unexpected"),
+    ("market_buy", {"data": "metrics", "purchase": "a", "spend": 100}, "was unexpected"),
+    ("payments", {"action": "mark"}, "action: must fit enum"),
     ("payments", {"action": "get"}, "needs an id"),
-    ("payments", {"stage": "gone"}, "stage: must be one of"),
-    ("agent_change", {"operation": "start", "id": "a"}, "operation: must be one of"),
+    ("payments", {"stage": "gone"}, "stage: must fit enum"),
+    ("agent_change", {"operation": "start", "id": "a"}, "operation: must fit enum"),
     ("agent_change", {"operation": "create", "name": "a"}, "create needs wallet_id"),
     ("agent_change", {"operation": "update", "id": "a"}, "update needs something"),
     ("agent_change", {"operation": "update", "name": "a"}, "update needs an id"),
     ("agent_change", {"operation": "delete", "id": "a", "name": "b"}, "delete takes only an id"),
-    ("agent_change", {"operation": "update", "id": "a", "risk": {"api_key": 1}}, "does not know"),
+    ("agent_change", {"operation": "update", "id": "a", "risk": {"api_key": 1}}, "was unexpected"),
     ("docs", {"topic": "../../etc/passwd"}, "topic must be one of"),
 ]
 
@@ -338,7 +338,7 @@ def test_null_is_left_out_and_2_0_is_an_integer(home: Path, stock: MockServer) -
         assert (quote["price_usd"], quote["for_sale"], "next_step" in quote) == ("0.06", True, False)
         with pytest.raises(Exception, match="'data' is a required property"):
             box.call("market_quote", {"data": None})
-        with pytest.raises(Exception, match="limit: must be of type integer"):
+        with pytest.raises(Exception, match="limit: must fit type integer"):
             box.call("agents", {"limit": 2.5})
 
 

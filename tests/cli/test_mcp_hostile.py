@@ -105,15 +105,15 @@ class Model:
         self.send("agent_change", self.with_code(given))
 
     def with_code(self, given: dict[str, Any]) -> dict[str, Any]:
-        return {**given, "approval": self.dice.choice(self.codes)} if self.dice.random() < 0.4 else given
+        return {**given, "approval": self.dice.choice(self.codes)} if self.dice.random() < 0.1 else given
 
     def replay(self) -> None:
-        """The same again, or with one thing changed, or with somebody else's approval."""
+        """The same again, or with one thing changed, or with a code."""
         if not self.asked:
             return
         tool, given = self.dice.choice(self.asked)
         given = dict(given)
-        if self.dice.random() < 0.5:
+        if self.dice.random() < 0.1:
             given["approval"] = self.dice.choice(self.codes)
         if self.dice.random() < 0.3 and tool == "agent_change" and "max_positions" in given:
             given["max_positions"] += 1

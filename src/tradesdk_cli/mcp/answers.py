@@ -119,13 +119,7 @@ class Fault(Exception):
 OWN_CODES: dict[str, tuple[str, str]] = {
     "invalid_arguments": ("the arguments do not fit the tool", "correct the argument that the message names"),
     "unknown_tool": ("this session has no such tool", "use a tool of the list"),
-    "approval_unknown": ("there is no such approval here", "leave approval out to prepare the action"),
-    "approval_expired": ("the approval has expired; nothing was done", "leave approval out to prepare it again"),
     "approval_refused": ("a person refused it; nothing was done", "do not ask again; ask the person what they want"),
-    "approval_mismatch": (
-        "the approval is for something else: other arguments, or the agent was changed meanwhile",
-        "repeat the exact call that was approved, or leave approval out to prepare this one",
-    ),
     "approval_used": ("it was carried out before, and is carried out once", "read the agent to see how it is now"),
     "approval_unfinished": (
         "it was begun, and its outcome is unknown",
@@ -149,58 +143,21 @@ OWN_CODES: dict[str, tuple[str, str]] = {
     "still_active": ("an active agent cannot be deleted", "tell the person: it must be stopped first"),
     "nothing_to_change": ("the agent already has these values", "nothing is left to do"),
     "answer_too_large": ("the answer is too large", "ask for less: fields, a lower limit, or fewer tokens"),
-    "usage": ("an argument was refused; nothing was sent", "correct the argument"),
     "configuration": ("a setting of this server is missing or cannot be used", "tell the person"),
     "internal": ("this is a bug in the server", "tell the person; do not repeat the call"),
 }
 """Codes of this server: what they mean, and what a client may do. Those of the SDK are in `STEPS`."""
 
-_TOGETHER = {
-    ("a setting of this server cannot be used; nothing was sent", "tell the person: it must be corrected"): (
-        "invalid_state invalid_setting invalid_base_url invalid_api_key invalid_budget invalid_fleet_url "
-        "invalid_private_key invalid_signer missing_package insecure_url"
-    ),
-    ("the wallet cannot be opened; nothing was signed", "tell the person: the keystore or its password is wrong"): (
-        "invalid_keystore keystore_exists keystore_exposed keystore_damaged keystore_without_address wrong_password"
-    ),
-    (
-        "the service's offer was refused; nothing was signed",
-        "tell the person: the service asks for something unusual",
-    ): (
-        "malformed_offer offer_too_large unsupported_payment no_offer unsupported_scheme unsupported_network "
-        "unsupported_asset unsupported_domain unsupported_method unsupported_flow upfront_flow foreign_resource "
-        "bad_amount bad_recipient recipient_is_payer bad_validity short_validity"
-    ),
-    ("the ledger of payments cannot be used; nothing was signed", "tell the person: the ledger must be checked"): (
-        "ledger_read_only ledger_damaged ledger_lost ledger_version ledger_exposed ledger_failed ledger_denied "
-        "ledger_not_durable"
-    ),
-    ("the ledger of payments is not free; nothing was signed", "wait a minute, then repeat the same call"): (
-        "ledger_locked ledger_unreachable fleet_unreachable"
-    ),
-    ("the server that this fleet shares cannot be used", "tell the person: the fleet must be checked"): (
-        "fleet_denied fleet_lost fleet_unusable fleet_failed"
-    ),
-    ("the clocks of this computer and of the service differ", "tell the person: set the clock"): (
-        "clock_difference validity_rejected"
-    ),
-    ("the wallet did not sign as it should; nothing was sent", "tell the person: the wallet must be checked"): (
-        "signer_failed invalid_signature no_purchase_secret purchase_secret_changed"
-    ),
-}
-"""What is the same for several codes of the SDK."""
-
 STEPS: dict[str, tuple[str, str]] = {
-    **{code: told for told, codes in _TOGETHER.items() for code in codes.split()},
+    "ledger_locked": ("the ledger is not free; nothing was signed", "wait a few seconds, then repeat the same call"),
+    "ledger_unreachable": ("the ledger cannot be reached; nothing was signed", "wait a minute, then repeat the call"),
+    "fleet_unreachable": ("the fleet's server cannot be reached", "wait a minute, then repeat the call"),
     "signer_too_slow": ("the wallet signed too late; nothing was sent", "repeat the same call"),
     "signature_rejected": ("the service rejected the signature", "tell the person; do not buy it under another name"),
-    "over_total": ("it costs more than this run may; nothing was signed", "tell the person"),
     "pagination_loop": ("the service repeats a page", "use what came, or ask with other filters"),
     "not_live": ("that payment can no longer be taken", "repeat market_buy with the same arguments"),
     "not_unresolved": ("there is nothing to resend", "read it: payments with action=get and this id"),
     "not_found": ("the service does not have it", "list what there is, and use an id from the list"),
-    "unauthorized": ("the service does not take the API key", "tell the person: the key must be replaced"),
-    "forbidden": ("the key or the plan does not allow it", "tell the person"),
     "conflict": ("its present state does not allow it", "read it again, then decide"),
     "rate_limited": ("too many requests", "wait as long as retry_after_s says, then repeat the call"),
     "validation_error": ("the service does not take a value", "correct the value"),
@@ -209,22 +166,12 @@ STEPS: dict[str, tuple[str, str]] = {
     "bad_gateway": ("the service cannot be reached", "wait a minute, then repeat a read; before a change, read first"),
     "service_unavailable": ("the service is not available", "wait a minute, then repeat the call"),
     "timeout": ("the service did not answer in time", "wait a minute, then repeat a read; before a change, read first"),
-    "connection_refused": ("the service is not running, or its address is wrong", "tell the person"),
-    "unknown_host": ("the service's address is wrong", "tell the person"),
     "connection_failed": ("no complete answer came", "wait a minute, then repeat a read; before a change, read first"),
-    "certificate_refused": ("the service's certificate was refused", "tell the person"),
-    "proxy_failed": ("the proxy between here and the service failed", "tell the person"),
-    "too_many_files": ("this computer opens no more files", "tell the person"),
-    "invalid_response": ("the service's answer cannot be read", "tell the person"),
-    "unexpected_status": ("the service refused the request", "tell the person"),
     "ambiguous_outcome": ("it may have been created", "list the agents before anything else"),
     "invalid_argument": ("an argument was refused; nothing was sent", "correct the argument"),
     "no_budget": ("no budget allows it; nothing was signed", "tell the person: trade pay budget set"),
     "over_budget": ("the budgets do not leave enough; nothing was signed", "wait, or tell the person"),
     "unknown_token": ("no market data is sold about a token; nothing was signed", "find it with market_tokens"),
-    "over_price": ("the service asks more than the published price; nothing was signed", "tell the person"),
-    "recipient_changed": ("the payment would go to another address; nothing was signed", "tell the person"),
-    "no_signer": ("there is no wallet to pay with; nothing was signed", "tell the person: trade pay key new"),
     "in_progress": ("the same purchase is under way", "wait a few seconds, then repeat the same call"),
     "purchase_changed": (
         "that purchase name was used for something else; nothing was signed",
@@ -235,7 +182,6 @@ STEPS: dict[str, tuple[str, str]] = {
         "choose a new name to buy it again",
     ),
     "no_such_payment": ("there is no such payment", "list them: payments"),
-    "insufficient_funds": ("the wallet has not enough USDC", "tell the person"),
     "payment_rejected": (
         "the service rejected the payment; whether it was taken is not proven, so its amount stays held",
         "do not buy it under another name; tell the person",
@@ -247,13 +193,14 @@ STEPS: dict[str, tuple[str, str]] = {
     "paid_undelivered": ("it was paid, and no usable answer came", "tell the person"),
     "taken_elsewhere": ("that name was paid for on another machine", "choose a new name, or tell the person"),
 }
-"""The SDK's codes that a tool can meet: what they mean for a client, and its next step."""
+"""The SDK's codes after which a client can do something, or must not: what they mean for it, and its next step."""
+_PERSON = "tell the person what tell_the_person says"
 _AFTER_MONEY = frozenset({"outcome_unknown", "time_is_up"})
 
 
 def own(code: str, message: str | None = None, **more: Any) -> Fault:
     """A fault of this server."""
-    text, step = OWN_CODES.get(code) or STEPS[code]
+    text, step = OWN_CODES.get(code) or STEPS.get(code) or (code.replace("_", " "), _PERSON)
     return Fault(code, message or text, step, **more)
 
 
@@ -267,13 +214,15 @@ def fault_of(error: Exception, program: str) -> Fault:
         return error
     problem = problem_of(error, program)
     if isinstance(error, CliError):
-        code = error.code if error.code in OWN_CODES else "configuration"
-        # Words about the settings are ours, or about what the client gave.
-        return own(code, problem.message if code in ("usage", "configuration") else None, person=problem.hint)
+        if error.code in OWN_CODES and error.code != "configuration":
+            return own(error.code, person=problem.hint)
+        # In our words, about the settings or about what the client gave.
+        code = "invalid_arguments" if error.code == "usage" else "configuration"
+        return own(code, problem.message, person=problem.hint)
     if not isinstance(error, TradeError):
         return own("internal", about={"kind": type(error).__name__})
     code = error.code
-    message, step = STEPS.get(code, OWN_CODES["internal"])  # codes of streams
+    message, step = STEPS.get(code) or (code.replace("_", " "), _PERSON)
     if isinstance(error, InvalidArgumentError):  # our words about what the client gave
         return Fault(code, one_line(str(error), 300), step)
     about: dict[str, Any] = {}
@@ -294,7 +243,7 @@ def fault_of(error: Exception, program: str) -> Fault:
         code,
         message,
         step,
-        person=None if code == "unknown_token" else problem.hint,  # that hint names symbols, which strangers chose
+        person=None if code == "unknown_token" else problem.hint or None,  # it names symbols, which strangers chose
         retryable=problem.retryable or code in _AFTER_MONEY,
         untrusted=str(error),
         about=about,
@@ -316,12 +265,9 @@ def opened(cursor: str | None) -> str | None:
     if cursor is None or not cursor.startswith(_SEALED):
         return cursor
     try:
-        found = base64.b64decode(cursor.removeprefix(_SEALED), b"-_", validate=True).decode("utf-8", "surrogatepass")
+        return base64.b64decode(cursor.removeprefix(_SEALED), b"-_", validate=True).decode("utf-8", "surrogatepass")
     except ValueError:
-        found = ""
-    if not found:
-        raise own("invalid_arguments", "cursor is none that this server gave")
-    return found
+        raise own("invalid_arguments", "cursor is none that this server gave") from None
 
 
 def page(

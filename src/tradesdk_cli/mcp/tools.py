@@ -268,7 +268,7 @@ class Toolbox:
             "where": self._run.target(market=True).text,
             "payer": None if wallet is None else await anyio.to_thread.run_sync(lambda: wallet.address),
         }
-        action = await self._settled(given, content)
+        action = await self._ask(self.approvals.find, content)
         if action is not None and action.state == "refused":
             raise own("approval_refused")
         is_paid = False
@@ -316,7 +316,7 @@ class Toolbox:
         if action is not None and not await self._ask(self.approvals.begin, action):
             if new:
                 self.limit.release(purchase)
-            raise own("approval_expired") if action.expired(self._now()) else own("in_progress")
+            raise own("in_progress")
         try:
             result = await buy()
         except Exception as error:
@@ -409,23 +409,6 @@ class Toolbox:
 
     # Approval
 
-    async def _settled(self, given: Answer, content: Mapping[str, Any]) -> Action | None:
-        """The action in force with this content; the one of `approval`, when the client names it."""
-        code = given.get("approval")
-        if code is None:
-            return await self._ask(self.approvals.find, content)
-        action = await anyio.to_thread.run_sync(self.approvals.get, code)
-        if action is None or action.content.get("where") != content["where"]:
-            raise own("approval_unknown")
-        same = {**content, "before": None} == {**action.content, "before": None}
-        if not same or (action.content != dict(content) and action.state in ("pending", "approved")):
-            raise own("approval_mismatch")
-        if action.expired(self._now()):
-            raise own("approval_expired")
-        if action.state == "refused":
-            raise own("approval_refused")
-        return action
-
     def _required(self, action: Action) -> Answer:
         command = f"{self._run.settings.program} approve {action.code}"
         return {
@@ -454,7 +437,7 @@ class Toolbox:
             "where": self._run.target().text,
             "account": await anyio.to_thread.run_sync(self._account_mark),
         }
-        action = await self._settled(given, content)
+        action = await self._ask(self.approvals.find, content)
         changes = {name: value for name, value in flatten(body).items() if before.get(name) != value}
         if action is None or action.state == "pending":
             if operation == "update" and not changes:

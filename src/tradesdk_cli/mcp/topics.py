@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from tradesdk_cli.mcp.answers import OWN_CODES, STEPS, own
+from tradesdk_cli.mcp.answers import OWN_CODES, own
 from tradesdk_cli.mcp.approvals import MOST_PENDING, VALID
 from tradesdk_cli.text import dollars, usd
 
@@ -41,6 +41,8 @@ TOPICS = {
 
 def topic(name: str | None, scope: Scope) -> dict[str, Any]:
     """A topic; the list of them without a name."""
+    from tradesdk import ErrorCode
+
     if name is None:
         able = ["read"]
         if scope.write:
@@ -49,10 +51,10 @@ def topic(name: str | None, scope: Scope) -> dict[str, Any]:
             able.append(f"buy for up to {dollars(usd(scope.spend))}")
         return {"topics": [*TOPICS, "errors"], "this_session_can": able}
     if name == "errors":
-        return {"codes": sorted({*OWN_CODES, *STEPS})}
+        return {"codes": sorted({*OWN_CODES, *get_args(ErrorCode)})}
     if name in TOPICS:
         return {"topic": name, "text": TOPICS[name]}
-    if name in OWN_CODES or name in STEPS:
+    if name in OWN_CODES or name in get_args(ErrorCode):
         fault = own(name)
         return {"topic": name, "text": fault.message, "next_step": fault.next_step}
     raise own("invalid_arguments", f"topic must be one of {', '.join([*TOPICS, 'errors'])}, or an error code")
