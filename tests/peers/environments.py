@@ -2,7 +2,7 @@
 
     python tests/peers/environments.py [--node] DIRECTORY
 
-makes what is missing there: `v2`, `tx402`, `schemathesis` and `judges` (Python) and, if asked for, `node`.
+makes what is missing there: `v2`, `tx402`, `schemathesis`, `judges` and `mcp1` (Python) and, if asked for, `node`.
 Several processes may do so at once.
 """
 
@@ -23,7 +23,7 @@ NODE_PROGRAMS = HERE / "programs" / "node"
 SECONDS = 900
 # Not compiled: most of what web3 brings is never imported.
 PIP = ("-qq", "--disable-pip-version-check", "--no-compile")
-NAMES = ("v2", "tx402", "schemathesis", "judges", "node")
+NAMES = ("v2", "tx402", "schemathesis", "judges", "mcp1", "node")
 # Its packages are most of what the other Python environments need: they find them there.
 BASE = "v2"
 STAMP = "made-from"

@@ -115,11 +115,9 @@ def test_the_inspector(environment: Callable[[str], Path], tmp_path: Path) -> No
     """The official MCP inspector lists the tools and calls one."""
     inspect = environment("node") / "node_modules" / ".bin" / "mcp-inspector"
 
-    def ask(*method: str) -> dict[str, object]:
-        answer = run(
-            inspect, "--cli", "--connect-timeout", "120000", "--method", *method, *MCP, home=tmp_path, folder=tmp_path
-        )
-        return dict(json.loads(answer))
+    def ask(*method: str, code: int = 0) -> dict[str, object]:
+        words = ("--cli", "--connect-timeout", "120000", "--method", *method, *MCP)
+        return dict(json.loads(run(inspect, *words, home=tmp_path, folder=tmp_path, codes=(code,))))
 
     tools = ask("tools/list")["tools"]
     assert isinstance(tools, list)
@@ -127,3 +125,6 @@ def test_the_inspector(environment: Callable[[str], Path], tmp_path: Path) -> No
     called = ask("tools/call", "--tool-name", "account")
     assert called["isError"] is False
     assert "acc_" in json.dumps(called)
+    refused = ask("tools/call", "--tool-arg", "id=agt_nobody", "--tool-name", "agents", code=5)
+    assert refused["isError"] is True
+    assert "not_found" in json.dumps(refused), "its client checks structured content of errors, too"
