@@ -101,7 +101,7 @@ SKILLS = (
     Skill(
         "recover-a-payment",
         "Finish a purchase of market data whose outcome is unknown, without paying twice. Use after outcome_unknown, "
-        "settlement_pending, time_is_up, a timeout or a restart.",
+        "still_under_way, time_is_up, a timeout or a restart.",
         "trade mcp --spend 0.50",
         (
             "Repeat `market_buy` with exactly the same arguments and the same `purchase`; or call `payments` with "

@@ -116,7 +116,7 @@ def test_the_inspector(environment: Callable[[str], Path], tmp_path: Path) -> No
     inspect = environment("node") / "node_modules" / ".bin" / "mcp-inspector"
 
     def ask(*method: str, code: int = 0) -> dict[str, object]:
-        words = ("--cli", "--connect-timeout", "120000", "--method", *method, *MCP)
+        words: tuple[str | Path, ...] = ("--cli", "--connect-timeout", "120000", "--method", *method, *MCP)
         return dict(json.loads(run(inspect, *words, home=tmp_path, folder=tmp_path, codes=(code,))))
 
     tools = ask("tools/list")["tools"]

@@ -16,7 +16,8 @@ TOPICS = {
         "market_buy (above the limit of --auto-spend) and agent_change first answer status=approval_required, with a "
         "code and a command. A person runs that command in a terminal and says yes or no. Repeat the same call "
         f"afterwards. An action expires after {VALID // 60} minutes, is carried out once, and only exactly as it was "
-        f"shown. At most {MOST_PENDING} wait at a time. Nothing that you send can approve."
+        f"shown. At most {MOST_PENDING} wait at a time. Nothing that you send can approve. A refusal holds for "
+        f"{VALID // 60} minutes for the same effect, however it is written."
     ),
     "money": (
         "A purchase must fit three limits: the budgets of the ledger, the session (--spend), and the published price. "
@@ -24,7 +25,7 @@ TOPICS = {
         "wallet. Repeating market_buy with the same arguments returns the answer again, unpaid, for 30 days."
     ),
     "recover": (
-        "When market_buy ends with outcome_unknown or time_is_up, the payment may have been taken. "
+        "When market_buy ends with outcome_unknown, still_under_way or time_is_up, the payment may have been taken. "
         "Never buy the same under another name. Call payments with action=resume and the payment's id, or repeat "
         "market_buy with the same arguments: both continue the same payment, which cannot be charged twice."
     ),
