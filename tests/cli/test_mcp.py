@@ -491,7 +491,7 @@ def test_a_client_whose_question_fails(home: Path, stock: MockServer) -> None:
 @pytest.mark.long
 def test_a_server_loads_nothing_that_its_list_does_not_need(home: Path, stock: MockServer) -> None:
     """What is loaded decides how long it takes to the first list; benchmarks/mcp_start.py measures it."""
-    heavy = ("httpx", "httpcore", "rich", "yaml", "jmespath", "tradesdk_mock", "eth_account", "tradesdk._sync.client")
+    heavy = ("httpx", "httpcore", "rich", "yaml", "jmespath", "tradesdk_mock", "eth_account", "tradesdk._async.client")
     look = (
         "import sys, atexit\n"
         f"atexit.register(lambda: print([name for name in {heavy} if name in sys.modules], file=sys.stderr))\n"
