@@ -23,24 +23,18 @@ _KNOWN = frozenset({"WAITING FOR SIGNAL"})
 _KEY = re.compile(r"\w{1,60}", re.ASCII)
 
 
-def marked(item: Mapping[str, Any], *, ours: Iterable[str] = (), depth: int = 0) -> dict[str, Any]:
+def marked(item: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """A record of the service with strangers' text in a field of its own, `untrusted`.
 
-    Args:
-        item: the record, as JSON.
-        ours: names of texts that this program wrote.
-        depth: how deep it lies in another record.
+    `depth`: how deep it lies in another record.
     """
     found: dict[str, Any] = {}
     strange: dict[str, Any] = {}
-    own = frozenset(ours)
     for key, value in item.items():
         if key in _LEFT_OUT or not _KEY.fullmatch(key) or key == "untrusted":
             continue
         if isinstance(value, str):
-            if key in own:
-                found[key] = visible(value, 1000)
-            elif key in _WRITTEN_BY_STRANGERS or not _is_plain(value):
+            if key in _WRITTEN_BY_STRANGERS or not _is_plain(value):
                 strange[key] = visible(value, _LONGEST)
             else:
                 found[key] = value
@@ -57,7 +51,7 @@ def _is_plain(text: str) -> bool:
 
 def _inside(value: Any, depth: int) -> Any:
     if isinstance(value, dict):
-        return marked(value, depth=depth)
+        return marked(value, depth)
     if isinstance(value, list):
         return [_inside(one, depth) for one in value if depth < _DEEPEST]
     if isinstance(value, str):
@@ -79,14 +73,7 @@ def selected(item: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
 class Fault(Exception):
     """Why a tool did not do what it was asked: told to the client, never raised at it.
 
-    Attributes:
-        code: what went wrong; see the error catalogue.
-        message: the same for people and models. It has no words of strangers.
-        next_step: what the client may do.
-        person: a command for the person, if one helps.
-        retryable: whether the same call may work later.
-        untrusted: what the service said, if it said something.
-        about: more fields.
+    Only `untrusted` has words of strangers: what the service said. `person` is a command for the person.
     """
 
     code: str
@@ -169,7 +156,6 @@ STEPS: dict[str, tuple[str, str]] = {
     "connection_failed": ("no complete answer came", "wait a minute, then repeat a read; before a change, read first"),
     "ambiguous_outcome": ("it may have been created", "list the agents before anything else"),
     "invalid_argument": ("an argument was refused; nothing was sent", "correct the argument"),
-    "no_budget": ("no budget allows it; nothing was signed", "tell the person: trade pay budget set"),
     "over_budget": ("the budgets do not leave enough; nothing was signed", "wait, or tell the person"),
     "unknown_token": ("no market data is sold about a token; nothing was signed", "find it with market_tokens"),
     "in_progress": ("the same purchase is under way", "wait a few seconds, then repeat the same call"),
@@ -189,7 +175,6 @@ STEPS: dict[str, tuple[str, str]] = {
     "outcome_unknown": ("it may have been paid", "payments with action=resume and this id, or the same call again"),
     "time_is_up": ("it may have been paid", "repeat the same call: it cannot be charged twice"),
     "suspect_paid": ("it was probably paid", "tell the person: it must be checked before anything is bought again"),
-    "unresolved_payment": ("an earlier payment for it must be checked", "tell the person"),
     "paid_undelivered": ("it was paid, and no usable answer came", "tell the person"),
     "taken_elsewhere": ("that name was paid for on another machine", "choose a new name, or tell the person"),
 }

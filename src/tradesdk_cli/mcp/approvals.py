@@ -64,16 +64,9 @@ class ApprovalError(CliError):
 
 @dataclass(frozen=True)
 class Action:
-    """A change or purchase that was prepared.
+    """A change or purchase that was prepared: what it is exactly, and its state, by Unix seconds.
 
-    Attributes:
-        code: what a person types to approve it.
-        digest: the hash of its content.
-        content: exactly what will be done.
-        created: when it was prepared, in Unix seconds.
-        updated: when its state last changed, in Unix seconds.
-        state: `approved` still has to be carried out; `unknown` was begun, and nobody knows how it ended.
-        outcome: what came of it.
+    `approved` still has to be carried out; `unknown` was begun, and nobody knows how it ended.
     """
 
     code: str
@@ -86,7 +79,6 @@ class Action:
 
     @property
     def is_purchase(self) -> bool:
-        """Whether it buys something; else it changes an agent."""
         return self.content.get("do") == "buy"
 
     @property
@@ -114,7 +106,6 @@ class Action:
 
     @property
     def expires(self) -> float:
-        """When it is too late to approve or begin it."""
         return self.created + VALID
 
     def expired(self, now: float) -> bool:
@@ -185,7 +176,6 @@ class Approvals:
             return next((one for one in found if one.in_force(now)), None)
 
     def get(self, code: str) -> Action | None:
-        """The action with this code."""
         with self._transaction() as db:
             return next(_actions(db, "code = ?", code.strip().upper()), None)
 

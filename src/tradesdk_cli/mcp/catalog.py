@@ -45,11 +45,10 @@ class Tool:
     """One tool, as it is listed."""
 
     name: str
-    title: str
     description: str
-    properties: Mapping[str, Any]
-    required: tuple[str, ...]
     output: Mapping[str, Any]
+    properties: Mapping[str, Any]
+    required: tuple[str, ...] = ()
     read_only: bool = True
     destructive: bool = False
     idempotent: bool = True
@@ -58,34 +57,23 @@ class Tool:
     @property
     def input_schema(self) -> dict[str, Any]:
         """The JSON schema of its arguments."""
-        schema: dict[str, Any] = {
-            "type": "object",
-            "properties": dict(self.properties),
-            "additionalProperties": False,
-        }
-        if self.required:
-            schema["required"] = list(self.required)
-        return schema
-
-    @property
-    def annotations(self) -> dict[str, bool]:
-        """The hints of the protocol."""
-        return {
-            "readOnlyHint": self.read_only,
-            "destructiveHint": self.destructive,
-            "idempotentHint": self.idempotent,
-            "openWorldHint": self.open_world,
-        }
+        schema = {"type": "object", "properties": dict(self.properties), "additionalProperties": False}
+        return {**schema, "required": list(self.required)} if self.required else schema
 
     def listed(self) -> dict[str, Any]:
         """What `tools/list` says about it."""
         return {
             "name": self.name,
-            "title": self.title,
+            "title": self.name.replace("_", " ").capitalize(),
             "description": self.description,
             "inputSchema": self.input_schema,
             "outputSchema": dict(self.output),
-            "annotations": self.annotations,
+            "annotations": {
+                "readOnlyHint": self.read_only,
+                "destructiveHint": self.destructive,
+                "idempotentHint": self.idempotent,
+                "openWorldHint": self.open_world,
+            },
         }
 
 
@@ -120,29 +108,18 @@ _TOKENS = {
     "description": "symbols or addresses; not for top and metrics",
 }
 _OBJECT = {"type": "object"}
-_LIST_OUT = {
+_ITEMS = {"type": "array", "items": _OBJECT}
+_FOUND: dict[str, Any] = {
     "type": "object",
-    "properties": {
-        "items": {"type": "array", "items": _OBJECT},
-        "next_cursor": {"type": ["string", "null"]},
-    },
-    "required": ["items", "next_cursor"],
+    "properties": {"items": _ITEMS, "next_cursor": {"type": ["string", "null"]}},
 }
-_ONE_OR_LIST_OUT = {
-    "type": "object",
-    "properties": {
-        "item": _OBJECT,
-        "items": {"type": "array", "items": _OBJECT},
-        "next_cursor": {"type": ["string", "null"]},
-    },
-}
+_LIST_OUT = {**_FOUND, "required": ["items", "next_cursor"]}
+_ONE_OR_LIST_OUT = {"type": "object", "properties": {"item": _OBJECT, **_FOUND["properties"]}}
 _DONE_OUT = {
     "type": "object",
     "properties": {
         "status": _one_of("done", "approval_required"),
-        "code": {"type": "string"},
-        "approve_with": {"type": "string"},
-        "next_step": {"type": "string"},
+        **{name: {"type": "string"} for name in ("code", "approve_with", "next_step")},
     },
     "required": ["status"],
 }
@@ -165,59 +142,41 @@ _RISK = {
 }
 
 
-def tools(scope: Scope) -> list[Tool]:
-    """The tools of a session, in the order in which they are listed."""
-    found = [*_READING, _payments(resume=scope.spend > 0)]
-    if scope.spend > 0:
-        found.append(_MARKET_BUY)
-    if scope.write:
-        found.append(_AGENT_CHANGE)
-    return found
-
-
 _READING = (
     Tool(
         "account",
-        "Account",
         "Plan, usage, and connected wallets (first 50), with the ids that agent_change takes.",
-        {"balances": {"type": "boolean", "description": "with each wallet's balance"}},
-        (),
         _OBJECT,
+        {"balances": {"type": "boolean", "description": "with each wallet's balance"}},
     ),
     Tool(
         "agents",
-        "Trading agents",
         "List agents, or with id get one with its risk rules and results.",
-        {"id": _ID, "status": _one_of("active", "idle", "paused", "error"), **_PAGED},
-        (),
         _ONE_OR_LIST_OUT,
+        {"id": _ID, "status": _one_of("active", "idle", "paused", "error"), **_PAGED},
     ),
     Tool(
         "results",
-        "Results of agents",
         "Rank agents by result; reads up to 100 agents.",
+        _LIST_OUT,
         {
             "sort": _one_of("pnl", "win_rate", "trades"),
             "losing": {"type": "boolean", "description": "only those that lost money, worst first"},
             "limit": _LIMIT,
             "fields": _FIELDS,
         },
-        (),
-        _LIST_OUT,
     ),
     Tool(
         "trades",
-        "Trades",
         "List trades, newest first, or with id get one with its transactions.",
-        {"id": _ID, "agent_id": _ID, "status": _one_of("open", "closed"), **_PAGED},
-        (),
         _ONE_OR_LIST_OUT,
+        {"id": _ID, "agent_id": _ID, "status": _one_of("open", "closed"), **_PAGED},
     ),
-    Tool("positions", "Open positions", "List open positions.", {"agent_id": _ID, **_PAGED}, (), _LIST_OUT),
+    Tool("positions", "List open positions.", _LIST_OUT, {"agent_id": _ID, **_PAGED}),
     Tool(
         "signals",
-        "Signals",
         "The newest BUY and SELL signals of a chain; with since, until, token_address or cursor, the history.",
+        _LIST_OUT,
         {
             "chain": _CHAIN,
             "min_confidence": {**_number(0, 1), "description": "newest only"},
@@ -227,42 +186,58 @@ _READING = (
             **_PAGED,
         },
         ("chain",),
-        _LIST_OUT,
     ),
     Tool(
         "market_tokens",
-        "Tokens with market data",
         "Find tokens that market data is sold about, by a part of symbol or name, or by address. Free.",
-        {"search": _text(), "limit": _LIMIT, "cursor": _CURSOR, "fields": _FIELDS},
-        (),
         _LIST_OUT,
+        {"search": _text(), **_PAGED},
     ),
     Tool(
         "market_quote",
-        "Price of market data",
         "What a purchase would cost, what the budgets and this session leave, and whether a person must approve it. "
         "Nothing is bought.",
+        _OBJECT,
         _MARKET,
         ("data",),
-        _OBJECT,
         open_world=False,
     ),
     Tool(
         "docs",
-        "Documentation",
         "Read a topic about this server; without one, list the topics. An error code is a topic, too.",
-        {"topic": _text()},
-        (),
         _OBJECT,
+        {"topic": _text()},
         open_world=False,
     ),
 )
+
+
+def tools(scope: Scope) -> list[Tool]:
+    """The tools of a session, in the order in which they are listed."""
+    sells = scope.spend > 0
+    payments = Tool(
+        "payments",
+        "List payments, get one by id, or see the budgets and what this session may still spend."
+        + " resume continues a purchase of market_buy whose outcome is unknown: it cannot be charged twice." * sells,
+        _ONE_OR_LIST_OUT,
+        {
+            "action": _one_of("list", "get", "budget", *(["resume"] if sells else [])),
+            "id": _ID,
+            "stage": _one_of("sent", "answered", "taken"),
+            **_PAGED,
+        },
+        read_only=not sells,
+        open_world=sells,
+    )
+    return [*_READING, payments, *([_MARKET_BUY] if sells else []), *([_AGENT_CHANGE] if scope.write else [])]
+
+
 _MARKET_BUY = Tool(
     "market_buy",
-    "Buy market data",
     "Buy market data. Name each purchase: the same name is paid once, and repeating the call with the same arguments "
     "continues it or returns the answer again, unpaid. If a person must approve, nothing is bought yet: repeat the "
     "call when they have. Long answers: repeat it with offset.",
+    _DONE_OUT,
     {
         **_MARKET,
         "purchase": _text(
@@ -274,16 +249,15 @@ _MARKET_BUY = Tool(
         "fields": _FIELDS,
     },
     ("data", "purchase"),
-    _DONE_OUT,
     read_only=False,
     # Money that is spent does not come back. The same arguments have the same name, and are paid for once.
     destructive=True,
 )
 _AGENT_CHANGE = Tool(
     "agent_change",
-    "Change agents",
     "Create, update or delete an agent. It is only prepared: a person sees before and after and approves it, then "
     "repeat the call. It is carried out once.",
+    _DONE_OUT,
     {
         "operation": _one_of("create", "update", "delete"),
         "id": _text("of update and delete", maxLength=100),
@@ -295,31 +269,7 @@ _AGENT_CHANGE = Tool(
         "max_positions": _whole(1, 1000),
     },
     ("operation",),
-    _DONE_OUT,
     read_only=False,
     destructive=True,
     idempotent=False,
 )
-
-
-def _payments(*, resume: bool) -> Tool:
-    actions = ["list", "get", "budget"]
-    text = "List payments, get one by id, or see the budgets and what this session may still spend."
-    if resume:
-        actions.append("resume")
-        text += " resume continues a purchase of market_buy whose outcome is unknown: it cannot be charged twice."
-    return Tool(
-        "payments",
-        "Payments",
-        text,
-        {
-            "action": _one_of(*actions),
-            "id": _ID,
-            "stage": _one_of("sent", "answered", "taken"),
-            **_PAGED,
-        },
-        (),
-        _ONE_OR_LIST_OUT,
-        read_only=not resume,
-        open_world=resume,
-    )

@@ -61,7 +61,7 @@ class _Handlers:
     async def _call(
         self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        began = anyio.current_time()
+        end = anyio.current_time() + self._toolbox.within
         result, waiting = await self._answer(params)
         # The question is a courtesy: whatever a client answers, only the approval counts, which it cannot give.
         if waiting is None or params.input_responses is not None or not _can_ask(ctx):
@@ -74,12 +74,12 @@ class _Handlers:
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             form = types.ElicitRequestFormParams(message=question, requested_schema=_NO_FIELDS)
             return types.InputRequiredResult(input_requests={_QUESTION: types.ElicitRequest(params=form)})
-        with anyio.move_on_after(_ANSWER_WITHIN):
+        with anyio.move_on_after(min(_ANSWER_WITHIN, end - anyio.current_time())):
             try:
                 await ctx.session.elicit_form(question, _NO_FIELDS, related_request_id=ctx.request_id)
             except Exception:  # a client that cannot ask, or answers nonsense: the action waits all the same
                 return result
-        return (await self._answer(params, within=self._toolbox.within - (anyio.current_time() - began)))[0]
+        return (await self._answer(params, within=end - anyio.current_time()))[0]
 
     async def _answer(
         self, params: types.CallToolRequestParams, within: float | None = None

@@ -9,8 +9,7 @@ from tradesdk_cli.text import dollars, usd
 class SessionLimit:
     """Counts each purchase once, by its name, before it is bought; only what was surely not sent is given back.
 
-    Attributes:
-        limit: micro-dollars that the session may spend.
+    All amounts are micro-dollars.
     """
 
     def __init__(self, limit: int) -> None:
@@ -19,12 +18,11 @@ class SessionLimit:
 
     @property
     def spent(self) -> int:
-        """Micro-dollars that were, or may have been, spent."""
+        """What was, or may have been, spent."""
         return sum(self._counted.values())
 
     @property
     def left(self) -> int:
-        """Micro-dollars that are left."""
         return max(0, self.limit - self.spent)
 
     def check(self, purchase: str, price: int) -> None:

@@ -320,24 +320,25 @@ class Toolbox:
         try:
             result = await buy()
         except Exception as error:
-            payment: Payment | None = getattr(error, "payment", None)
-            surely = _nothing_was_sent(error, payment)
-            if surely and new:
-                self.limit.release(purchase)
-            if action is not None and not surely:
-                outcome = {"payment": None if payment is None else payment.id}
-                await self._ask(self.approvals.end, action, "unknown", outcome)
-            elif action is not None and action.state == "approved":
-                await self._ask(self.approvals.reopen, action)
+            if not _nothing_happened(error):
+                await self._ended(action, "unknown", getattr(error, "payment", None))
+            else:
+                if new:
+                    self.limit.release(purchase)
+                if action is not None and action.state == "approved":
+                    await self._ask(self.approvals.reopen, action)
             if getattr(error, "code", None) == "signer_failed" and self._wallet is not None and self._wallet.failure:
                 raise self._wallet.failure from None
             raise
         if new and result.again:
             self.limit.release(purchase)
-        if action is not None:
-            outcome = {"payment": None if result.payment is None else result.payment.id}
-            await self._ask(self.approvals.end, action, "done", outcome)
+        await self._ended(action, "done", result.payment)
         return self._delivered(verb, result, given)
+
+    async def _ended(self, action: Action | None, state: str, payment: Payment | None) -> None:
+        if action is not None:
+            outcome = {"payment": None if payment is None else payment.id}
+            await self._ask(self.approvals.end, action, state, outcome)
 
     def _delivered(self, verb: str, result: MarketResult[Any], given: Answer) -> Answer:
         from tradesdk_cli.pay.buy import PER_SIGNAL, a_row_each, records
@@ -501,7 +502,7 @@ class Toolbox:
                 else:
                     await agents.delete(agent_id)
             except Exception as error:
-                if _surely_not_changed(error):
+                if _nothing_happened(error):
                     await self._ask(self.approvals.reopen, action)
                 else:
                     await self._ask(self.approvals.end, action, "unknown", {})
@@ -545,23 +546,14 @@ def _is_paid(payment: Payment | None) -> bool:
     return payment is not None and payment.stage.value == "answered"
 
 
-def _nothing_was_sent(error: Exception, payment: Payment | None) -> bool:
-    """Whether surely no payment reached the service."""
-    from tradesdk import PaymentOutcomeUnknownError, TradeError
+def _nothing_happened(error: Exception) -> bool:
+    """Whether what failed surely paid and changed nothing."""
+    from tradesdk import APIError, PaymentOutcomeUnknownError, TradeError
     from tradesdk_cli.errors import CliError
 
-    if isinstance(error, PaymentOutcomeUnknownError):
-        return False
+    payment: Payment | None = getattr(error, "payment", None)
     if payment is not None:
         return payment.charged is False
-    return isinstance(error, (TradeError, CliError))
-
-
-def _surely_not_changed(error: Exception) -> bool:
-    """Whether a write that failed surely changed nothing."""
-    from tradesdk import APIError, TradeError
-    from tradesdk_cli.errors import CliError
-
     if isinstance(error, APIError):
         return error.outcome == "none"
-    return isinstance(error, (TradeError, CliError))
+    return isinstance(error, (TradeError, CliError)) and not isinstance(error, PaymentOutcomeUnknownError)
