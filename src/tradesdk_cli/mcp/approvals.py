@@ -305,18 +305,17 @@ class Decisions(Approvals):
         Raises:
             ApprovalError: there is none, it has expired, or it was decided before.
         """
-        action = self.get(code)
+        action, listed = self.get(code), "list them: trade approve"
         if action is None:
             shown = code if code.isalnum() and len(code) <= _CODE_LENGTH * 2 else "with that code"
-            message = f"there is no action {shown}"
-            raise ApprovalError("approval_unknown", message, "list them: trade approve", exit_code=NOT_FOUND)
+            raise ApprovalError("approval_unknown", f"there is no action {shown}", listed, exit_code=NOT_FOUND)
         if action.expired(now):
-            hint = "the client can prepare it again"
-            raise ApprovalError("approval_expired", f"{action.code} has expired: nothing was done", hint)
+            told = f"{action.code} has expired: nothing was done"
+            raise ApprovalError("approval_expired", told, "the client can prepare it again")
         if action.state != "pending":
             words = {"started": "has begun", "unknown": "was begun, and how it ended is unknown"}
             state = words.get(action.state, f"is {action.state}")
-            raise ApprovalError("approval_decided", f"{action.code} {state} already", "list them: trade approve")
+            raise ApprovalError("approval_decided", f"{action.code} {state} already", listed)
         return action
 
     def decide(self, action: Action, *, yes: bool, now: float) -> Action:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.mcp.answers import opened, own
 from tradesdk_cli.mcp.catalog import CHAINS, FEW_ROWS, Tool
+from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.text import to_json, visible
 
 if TYPE_CHECKING:
@@ -38,9 +39,10 @@ def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     for error in validator.iter_errors(given):
         where = ".".join(str(part) for part in error.absolute_path) or "arguments"
         raise own("invalid_arguments", visible(f"{where}: {_reason(error)}", 300))
-    for name, value in _texts(given):
-        if not value.isprintable():
-            raise own("invalid_arguments", f"{visible(name, 60)}: control characters are not allowed")
+    for name, value in flatten(given).items():
+        texts = value if isinstance(value, list) else [value]
+        if not all(one.isprintable() for one in texts if isinstance(one, str)):
+            raise own("invalid_arguments", f"{name}: control characters are not allowed")
     return given
 
 
@@ -64,17 +66,6 @@ def _reason(error: Any) -> str:
         return str(error.message)
     wanted = error.validator_value
     return f"must fit {error.validator} {', '.join(wanted) if error.validator == 'enum' else wanted}"
-
-
-def _texts(value: Any, name: str = "arguments") -> Iterable[tuple[str, str]]:
-    if isinstance(value, str):
-        yield name, value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _texts(inner, str(key))
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner, name)
 
 
 def moment(name: str, given: Mapping[str, Any]) -> float | None:
