@@ -21,7 +21,7 @@ from tradesdk import (
     create_keystore,
 )
 from tradesdk._sync.signing import ask_signer
-from tradesdk.payments.purchases import purchase_secret
+from tradesdk.payments.signing.purchase_secret import purchase_secret
 from tradesdk.payments.signing.signer import checked_signer
 
 from .._rows import each_of

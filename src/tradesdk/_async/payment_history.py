@@ -15,8 +15,8 @@ from ..payments.budget import Spending
 from ..payments.ledger.changes import Collect, Mark
 from ..payments.ledger.rules import addresses, recipients_of, secret_of, with_address
 from ..payments.messages import blocking_error, not_expired
-from ..payments.purchases import purchase_secret
 from ..payments.results import MarketResult, Reconciliation
+from ..payments.signing.purchase_secret import purchase_secret
 from ..payments.signing.secp256k1 import checksummed
 from ..payments.signing.signer import Asked
 from .concurrency import in_thread

@@ -26,8 +26,9 @@ from .ledger.claims import LONGEST_CLAIM
 from .ledger.rules import EmptyWallet, Sums, addresses, empty_of, recipients_of, secret_of
 from .messages import balance_too_small, over_limits, purchase_secret_changed, signer_failed
 from .protocol import Offer, Requirement, encode_payment
-from .purchases import canonical, purchase_secret
+from .purchases import canonical
 from .results import Quote
+from .signing.purchase_secret import purchase_secret
 from .signing.secp256k1 import checksummed
 from .signing.signer import Asked, LocalSigner, Signer, checked_signer, signed_authorization
 from .state_machine import MARGIN
