@@ -83,11 +83,17 @@ def from_ledger(payments: list[Paid], now: datetime) -> Sums:
 
 @pytest.mark.parametrize("source", [from_sums, pytest.param(from_ledger, marks=pytest.mark.long)])
 @settings(max_examples=30)
-@given(course=courses(), amount=st.integers(1, 3), limits=st.tuples(*[st.none() | st.integers(0, 9)] * 3))
+@given(
+    course=courses(),
+    amount=st.integers(1, 3),
+    more=st.integers(0, 2),
+    limits=st.tuples(*[st.none() | st.integers(0, 9)] * 3),
+)
 def test_what_counts_and_when_there_is_room(
-    source: Sources, course: tuple[list[Paid], datetime], amount: int, limits: tuple[int | None, ...]
+    source: Sources, course: tuple[list[Paid], datetime], amount: int, more: int, limits: tuple[int | None, ...]
 ) -> None:
-    payments, now = course
+    """`more`: what was signed for the nonce before is larger by it."""
+    (payments, now), counts = course, amount + more
     most = dict(zip(WAYS, limits, strict=False))
     budget, sums = Budget.from_micro(most), source(payments, now)
     spending = sums.spending(budget).by_limit()
@@ -99,16 +105,16 @@ def test_what_counts_and_when_there_is_room(
 
     def fits(at: datetime) -> bool:
         return all(
-            limit is None or amount + sum(one.amount for one in payments if one.counts_in(name, at)) <= limit
+            limit is None or counts + sum(one.amount for one in payments if one.counts_in(name, at)) <= limit
             for name, limit in most.items()
         )
 
-    refusal = budget_refusal(amount, amount, sums, budget, has_total=True)
+    refusal = budget_refusal(amount, counts, sums, budget, has_total=True)
     assert (refusal is None) == fits(now)
     if refusal is not None:
         details = refusal.details
         assert isinstance(details, BudgetDetails)
         moments = sorted(at for one in payments for at in one.leaves() if at > now)
-        is_small = all(limit is None or amount <= limit for limit in most.values())
+        is_small = all(limit is None or counts <= limit for limit in most.values())
         assert details.room_at == (next(filter(fits, moments), None) if is_small else None)
         assert most[details.limit or ""] is not None
