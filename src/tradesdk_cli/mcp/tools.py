@@ -490,7 +490,7 @@ class Toolbox:
             raise own("approval_used", about={"outcome": action.outcome})
         if action.state in ("started", "unknown"):
             raise own("approval_unfinished", about={"outcome": action.outcome})
-        agents, agent = (await self._trade(_CHANGE_WITHIN)).agents, None
+        agents, agent, found = (await self._trade(_CHANGE_WITHIN)).agents, None, agent_id
         with anyio.CancelScope(shield=True):  # it has a deadline of its own
             if not await self._ask(self.approvals.begin, action):
                 raise own("approval_used")
@@ -507,7 +507,8 @@ class Toolbox:
                 else:
                     await self._ask(self.approvals.end, action, "unknown", {})
                 raise
-            found = agent_id if agent is None else agent.id
+            if agent is not None:
+                found = agent.id
             await self._ask(self.approvals.end, action, "done", {"agent": found})
         answer: Answer = {"status": "done", "id": found}
         return answer if agent is None else {**answer, "item": marked(wire(agent)), "note": NOTE}

@@ -431,7 +431,7 @@ def refusal(
 def exceeded(amount: int, counts: int, sums: Sums, budget: Budget) -> dict[LimitName, WindowSpending]:
     """The limits that leave no room for an amount, and what else counts against each."""
     over: dict[LimitName, WindowSpending] = {}
-    limited = [name for name in _ORDER if getattr(budget, name) is not None]
+    limited: list[LimitName] = [name for name in _ORDER if getattr(budget, name) is not None]
     if limited:
         spending, before = sums.spending(budget).by_limit(), counts - amount  # what was signed before counts besides
         for name in limited:
