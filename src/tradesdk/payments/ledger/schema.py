@@ -27,7 +27,7 @@ _COLLECTED = "reply IS NOT NULL AND stage NOT IN ('sent', 'taken') AND (waits = 
 _OPEN = "stage <> 'answered'"
 _PARTLY_HELD = "proof = 'receipt' AND amount < counted"
 _STANDING = f"(purchase IS NOT NULL OR waits = 1 OR {_OPEN})"
-# It asks whether a wallet was funded: `settings.EmptyWallet`.
+# It asks whether a wallet was funded: `rules.EmptyWallet`.
 _ASKS = "stage = 'sent' AND EXISTS (SELECT 1 FROM settings WHERE value LIKE id || ' %')"
 
 VERSION = 3
@@ -103,8 +103,8 @@ COUNT = (
 ADD_RUN = "INSERT INTO runs VALUES (?, ?) ON CONFLICT DO NOTHING"
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
 SAME_ROW = "SELECT 1 FROM payments WHERE id = ? AND revision = ?"
-# Parameters: fingerprint, since, the service's time until which a signature is too old to be sent, `latest_end`, and
-# the two moments of `rules.reply_times`. What ends later was signed by a clock that was ahead.
+# Parameters: the fingerprint, and those of `rules.times`. What ends later than any can was signed by a clock that was
+# ahead.
 FIND = (
     f"SELECT {_ROW} FROM payments WHERE fingerprint = ? AND {_STANDING} AND ("  # noqa: S608
     "purchase IS NOT NULL "
