@@ -1145,6 +1145,22 @@ def another_outcome_of_it_ends_that(store: Ledger, code: ReasonCode) -> None:
 
 
 @case
+def a_resend_that_was_not_handed_over_ends_nothing(store: Ledger) -> None:
+    asks = empty(store)
+    known = asking(store, asks, NOW)
+    again = resubmit(store, asks, owner="me")
+    told(store, again, ReasonCode.NOT_RECEIVED, owner="me", empty=known, sent=False)
+    assert asking(store, asks, NOW) == known is not None
+
+
+@case
+def a_call_that_has_claimed_it_claims_it_for_longer(store: Ledger) -> None:
+    payment = submitted(store, draft("call"), owner="me", until=NOW + 60)
+    resubmit(store, payment, owner="me", until=NOW + 300)
+    assert not claim(store, payment, "you", until=NOW + 400, now=NOW + 200)
+
+
+@case
 def what_was_not_handed_over_ends_nothing(store: Ledger) -> None:
     asks = empty(store)
     known = EmptyWallet(asks.id, NOW, NOW)
