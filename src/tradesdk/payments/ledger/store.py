@@ -263,9 +263,8 @@ class Ledger:
     def submit(self, change: Submit) -> LedgerRow | None:
         """Write down a signature and claim its payment. None, and nothing is written, if another call was faster.
 
-        In one transaction: the purchase must still be as the call saw it, and recipient, secret,
-        wallet and budgets must allow it. Replies that were collected are deleted after `rules.KEPT`
-        seconds, some at a time.
+        In one transaction: the purchase must still be as the call saw it, and recipient, secret, wallet and budgets
+        must allow it. Replies that were collected are deleted after `rules.KEPT` seconds, some at a time.
 
         Raises:
             PaymentRefusedError: `purchase_changed`, `recipient_changed`, `purchase_secret_changed`,
