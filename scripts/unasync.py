@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("src/tradesdk/_async", "src/tradesdk/_sync")
 TESTS = ("tests/_async", "tests/_sync")
 MARK = "# Generated from "
-HAND_WRITTEN = ("src/tradesdk/_async/concurrency.py",)
+HAND_WRITTEN = ("src/tradesdk/_async/concurrency.py", "src/tradesdk/_async/signing.py")
 
 # Applied in this order to every file. Each must match somewhere.
 RULES = [

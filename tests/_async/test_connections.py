@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 
 import pytest
@@ -13,7 +14,7 @@ from .._answers import ACCOUNT, KEY, page, summary
 from .._answers import agent as whole
 from .._clock import VirtualClock
 from .._flavour_async import at_once, until
-from .._hostile import Visit, answer, hostile
+from .._hostile import Visit, answer, hostile, listening
 from .._ports import free_port
 from .._rows import each_of
 from ._client import at_most, connected, facing
@@ -73,6 +74,23 @@ async def test_plain_http_where_tls_is_due() -> None:
             await client.account.get()
         assert not caught.value.sent
         await client.aclose()
+
+
+async def test_head_and_body_are_sent_together() -> None:
+    """One packet, not two."""
+    pieces: list[bytes] = []
+    body = json.dumps(whole()).encode()
+
+    def serve(connection: socket.socket) -> None:
+        while piece := connection.recv(65536):
+            pieces.append(piece)
+            connection.sendall(answer(body))
+
+    with listening(serve) as port:
+        async with connected(f"http://127.0.0.1:{port}") as client:
+            for name in ("one", "two"):
+                await client.agents.update("a1", name=name)
+    assert [piece.partition(b"\r\n\r\n")[2] for piece in pieces] == [b'{"name":"one"}', b'{"name":"two"}']
 
 
 BREAKS = {

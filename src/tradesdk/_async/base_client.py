@@ -16,7 +16,7 @@ from .._http.retry import RetryPolicy
 from .._http.settings import ApiKey, Timeout
 from .._http.tls import check_tls_variables
 from .._system.clock import Clock, SystemClock
-from .._values.http import RateLimit
+from .._values.http import RateLimit, is_loopback
 from .sending import AsyncSender
 from .session import AsyncRateLimiter, AsyncSession
 
@@ -143,7 +143,7 @@ def open_sender(
 
         return AsyncHttpxSender(base_url, http_client, secret_path=secret_path)
     proxy = None
-    if not settings.is_loopback(origin.host.decode()):
+    if not is_loopback(origin.host.decode()):
         from .._http.proxies import proxy_for
 
         proxy = proxy_for(origin, os.environ)

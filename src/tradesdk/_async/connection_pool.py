@@ -291,13 +291,22 @@ class _AsyncStream(httpcore.AsyncNetworkStream):
         self._connection = connection
         self._inner = inner
         self._socket = inner.get_extra_info("socket")
+        self._is_begin = True
+        self._head = b""
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        if self._head:  # its end was not announced
+            await self.write(b"", timeout)
+        self._is_begin = True
         return await self._inner.read(max_bytes, self._connection.time_left(timeout, httpcore.ReadTimeout))
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        if buffer:  # the end of a body is often empty
-            await self._inner.write(buffer, self._connection.time_left(timeout, httpcore.WriteTimeout))
+        if buffer and self._is_begin:  # it is sent with the body, or with the end of the request, which is empty
+            self._head, self._is_begin = buffer, False
+            return
+        head, self._head = self._head, b""
+        if head or buffer:
+            await self._inner.write(head + buffer, self._connection.time_left(timeout, httpcore.WriteTimeout))
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -23,13 +23,13 @@ CLOSED = "this client is closed; make a new one"
 
 
 class Outgoing(NamedTuple):
-    """One request to send. It ends within `deadline` seconds."""
+    """One request to send. It ends within `deadline` seconds, whatever the `timeout` of a part is."""
 
     method: str
     target: str  # path and query, quoted, without the path of the base URL
     headers: SentHeaders
     body: bytes | None
-    timeout: dict[str, float | None]  # seconds for `connect`, `read`, `write`, `pool`
+    timeout: Mapping[str, float | None]  # seconds for `connect`, `read`, `write`, `pool`
     deadline: float
     watch: Callable[[object], None] | None
     is_stream: bool = False

@@ -124,6 +124,7 @@ class AsyncSession:
         fixed = self.key is None or self.key.fixed
         self.limiter: AsyncRateLimiter = self.rate_limiter or AsyncLocalRateLimiter(self.clock)
         self.sleep = sleep  # for the rate limit
+        self.parts = self.timeout.parts()
         self._headers = self.header_list(None) if fixed else None
         self._headers_json = self.header_list(b"") if fixed else None
 
@@ -136,6 +137,7 @@ class AsyncSession:
     ) -> AsyncSession:
         twin = copy.copy(self)
         twin.timeout = self.timeout if timeout is None else Timeout.of(timeout)
+        twin.parts = twin.timeout.parts()
         twin.policy = settings.policy(self.policy, max_retries)
         twin.deadline = self.deadline if deadline is None else settings.deadline(deadline)
         return twin
@@ -238,10 +240,10 @@ class AsyncSession:
                 headers = self.header_list(request.body)
             if payment is not None:
                 headers = SentHeaders([*headers, payment.sent()])
-            timeout = self.timeout.within(give_up - started)
-            outgoing = Outgoing(request.method, target, headers, request.body, timeout, give_up - started, self.watch)
+            left = give_up - started
+            outgoing = Outgoing(request.method, target, headers, request.body, self.parts, left, self.watch)
             exchange = self.log(outgoing)
-            leave = await self.sender.enter(timeout["pool"])
+            leave = await self.sender.enter(max(0.0, min(left, self.parts["pool"])))
             try:
                 sent = True
                 transfer = partial(self._transfer, outgoing, give_up)

@@ -1,4 +1,4 @@
-"""Asks signers, whose methods block or are awaited."""
+"""Asks signers, whose methods block or are awaited. The twin in `_sync` is also written by hand."""
 
 from __future__ import annotations
 

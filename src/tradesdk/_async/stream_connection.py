@@ -50,7 +50,7 @@ class AsyncStreamConnection:
             self._request.target,
             headers,
             None,
-            timeout=session.timeout.within(left) | {"read": None},
+            timeout={**session.parts, "read": None},
             deadline=left,
             watch=self._interruptible.watch,
             is_stream=True,

@@ -9,13 +9,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from .._values.http import RawResponse, parse_json, read_json
+from .._values.http import RawResponse, is_loopback, parse_json, read_json
 from .._values.text import printable
 from ..errors import APIConnectionError, APIResponseError, APIStatusError, status_error_class
 from .rate_limit import rate_limit
 from .retry import Failure, FailureCause
 from .service_time import server_wait
-from .settings import is_loopback
 
 if TYPE_CHECKING:
     from ..models._base import Model, Page

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, quote, unquote, unquote_to_bytes, urlsplit
 
 from .._system.interrupts import failures
 from .._values.frames import hides_locals
-from .._values.http import Headers, RawResponse
+from .._values.http import Headers, RawResponse, is_loopback
 from .._values.text import bare_key, is_number, is_url, printable, real
 from .._version import __version__
 from ..errors import ConfigError
@@ -74,11 +74,10 @@ class Timeout:
             raise wrong_setting("timeout", "a number of seconds or a Timeout", value)
         return cls(connect=value, read=value, write=value, pool=value)
 
-    def within(self, seconds: float) -> dict[str, float | None]:
-        """The seconds of each part, at most `seconds`."""
-        most = min(max(seconds, 0.001), _A_DAY)
+    def parts(self) -> dict[str, float]:
+        """The seconds of each part, at most a day."""
         parts = {"connect": self.connect, "read": self.read, "write": self.write, "pool": self.pool}
-        return {name: most if value is None or value > most else value for name, value in parts.items()}
+        return {name: _A_DAY if value is None else min(value, _A_DAY) for name, value in parts.items()}
 
 
 class SecretPath(str):
@@ -318,15 +317,6 @@ def rpc_url(given: object) -> tuple[str, SecretPath]:
         raise ConfigError(error.message) from None
     path = quote(parts.path or "/", safe=_IN_PATH)
     return host, SecretPath(f"{path}?{quote(parts.query, safe=_IN_PATH + '?')}" if parts.query else path)
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def deadline(seconds: float) -> float:

@@ -125,6 +125,7 @@ class Session:
         fixed = self.key is None or self.key.fixed
         self.limiter: RateLimiter = self.rate_limiter or LocalRateLimiter(self.clock)
         self.sleep = sleep  # for the rate limit
+        self.parts = self.timeout.parts()
         self._headers = self.header_list(None) if fixed else None
         self._headers_json = self.header_list(b"") if fixed else None
 
@@ -137,6 +138,7 @@ class Session:
     ) -> Session:
         twin = copy.copy(self)
         twin.timeout = self.timeout if timeout is None else Timeout.of(timeout)
+        twin.parts = twin.timeout.parts()
         twin.policy = settings.policy(self.policy, max_retries)
         twin.deadline = self.deadline if deadline is None else settings.deadline(deadline)
         return twin
@@ -239,10 +241,10 @@ class Session:
                 headers = self.header_list(request.body)
             if payment is not None:
                 headers = SentHeaders([*headers, payment.sent()])
-            timeout = self.timeout.within(give_up - started)
-            outgoing = Outgoing(request.method, target, headers, request.body, timeout, give_up - started, self.watch)
+            left = give_up - started
+            outgoing = Outgoing(request.method, target, headers, request.body, self.parts, left, self.watch)
             exchange = self.log(outgoing)
-            leave = self.sender.enter(timeout["pool"])
+            leave = self.sender.enter(max(0.0, min(left, self.parts["pool"])))
             try:
                 sent = True
                 transfer = partial(self._transfer, outgoing, give_up)

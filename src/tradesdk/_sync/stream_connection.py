@@ -51,7 +51,7 @@ class StreamConnection:
             self._request.target,
             headers,
             None,
-            timeout=session.timeout.within(left) | {"read": None},
+            timeout={**session.parts, "read": None},
             deadline=left,
             watch=self._interruptible.watch,
             is_stream=True,

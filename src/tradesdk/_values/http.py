@@ -1,7 +1,8 @@
-"""Answers of the service: status, headers, body, JSON and rate limit."""
+"""Answers of the service: status, headers, body, JSON and rate limit; and whether a host is this machine."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -140,6 +141,16 @@ class RateLimit:
     limit: int | None
     remaining: int | None
     reset: datetime | None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def parse_json(content: bytes) -> Any:

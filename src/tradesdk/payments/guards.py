@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 
 from .._http.arguments import is_whole, wrong_setting
 from .._http.service_time import MAX_DIFFERENCE
-from .._http.settings import canonical_host, is_loopback
+from .._http.settings import canonical_host
 from .._values.details import PaymentDetails, PriceDetails, RecipientDetails
 from .._values.hints import HINTS
+from .._values.http import is_loopback
 from .._values.money import shown_usd, usd
 from .._values.payment import LONGEST_VALIDITY, NETWORK, USDC
 from .._values.text import printable

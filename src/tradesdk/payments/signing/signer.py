@@ -291,6 +291,14 @@ def advance(steps: Asked[T], step: Callable[[], Callable[[], Any]]) -> Done[T] |
         return Done(done.value)
 
 
+def ask_signer(steps: Asked[T]) -> T:
+    """What asks a signer, to its end. What the signer wants awaited is given back as it is, to be refused."""
+    found = advance(steps, partial(next, steps))
+    while isinstance(found, Pending):
+        found = advance(steps, partial(steps.send, found.value))
+    return found.value
+
+
 def signed_authorization(signer: Signer, payment: Payment) -> Asked[bytes]:
     """Sign a payment's transfer: 65 bytes, as `check_signature`. Errors of the signer are passed on."""
     return signed(signer, payment.payer, authorization_signable(payment), lambda: typed_data(payment))
