@@ -51,7 +51,7 @@ USDC = "833589fcd6edb6e08f4c7c32d4f71b54bda02913"
 EXPIRED = 200
 """Seconds after which no signature of these tests is valid any more."""
 DAY = 86_400
-COURSES = 21
+COURSES = 10
 COURSES = 3  # the decisions are those of the blocking flavour, which plays more  # async only
 
 

@@ -26,7 +26,7 @@ from .._seller import BASE
 pytestmark = pytest.mark.twin
 
 DAY = 86_400
-COURSES = 25
+COURSES = 12
 COURSES = 2  # the decisions are those of the blocking flavour, which plays more  # async only
 LIMITS = ("per_call", "per_hour", "per_day", "per_month", "total", "max_total")
 CLOSED = ("answered", "unsent, not_received")

@@ -102,7 +102,7 @@ if FLAVOUR in one_of([0, 1]):  # tracing is slow: scripts/long plays one of the 
     @pytest.mark.long
     async def test_memory_is_flat() -> None:
         """After many signals it needs no more than before: the peaks, by thousands, stay what they were."""
-        plan = Plan.of(1, signals=25_000, disconnects=250, stalls=75, refusals=50)
+        plan = Plan.of(1, signals=14_000, disconnects=140, stalls=42, refusals=28)
         plan.dawdles = {}  # else it is the longest pause that counts
         peaks: list[int] = []
 
@@ -122,5 +122,5 @@ if FLAVOUR in one_of([0, 1]):  # tracing is slow: scripts/long plays one of the 
         finally:
             tracemalloc.stop()
         assert stats.signals == plan.expected
-        begin, end = sorted(peaks[8:15]), sorted(peaks[-7:])
-        assert end[3] < begin[3] * 1.15, (begin, end)
+        begin, end = sorted(peaks[3:8]), sorted(peaks[-5:])
+        assert end[2] < begin[2] * 1.15, (begin, end)

@@ -176,6 +176,7 @@ def test_a_child_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) ->
     deadline = time.monotonic() + 50
     while alive(int(written.read_text())):
         assert time.monotonic() < deadline, "the grandchild lives on"
+        time.sleep(0.005)
 
 
 def alive(pid: int) -> bool:
@@ -193,6 +194,7 @@ def test_one_that_takes_too_long_is_told_to_end_first(tmp_path: Path, monkeypatc
     def too_long(child: Any, *given: Any, **more: Any) -> None:
         while not ready.exists():
             assert child.poll() is None
+            time.sleep(0.005)
         raise subprocess.TimeoutExpired("it", 5)
 
     monkeypatch.setattr(subprocess.Popen, "communicate", too_long)

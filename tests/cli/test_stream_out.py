@@ -9,6 +9,7 @@ import re
 import shutil
 import signal as signals
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -239,6 +240,7 @@ def test_ordinary_runs_that_are_stopped_are_gone_on_with(trade: Terminal, market
 def stopped_when(process: subprocess.Popen[str], file: Path, lines: int, number: signals.Signals) -> None:
     while not file.exists() or len(file.read_text().splitlines()) < lines:
         assert process.poll() is None
+        time.sleep(0.005)
     process.send_signal(number)
     assert process.wait(30) in (130, 143, -signals.SIGKILL), process.communicate()[1]
 

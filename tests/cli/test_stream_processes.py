@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,7 @@ def test_ctrl_c_ends_the_command_that_runs_as_well(trade: Terminal, market: Mock
         next_line(process)
         while not written.exists():
             assert process.poll() is None
+            time.sleep(0.005)
         process.send_signal(signal.SIGINT)
         code, notes = ended(process)
     assert (code, notes[-1]["type"]) == (130, "summary")
@@ -112,6 +114,7 @@ def test_a_second_ctrl_c_ends_it_at_once(trade: Terminal, market: MockServer, tm
         next_line(process)
         while not written.exists():
             assert process.poll() is None
+            time.sleep(0.005)
         try:
             process.send_signal(signal.SIGINT)
             while process.poll() is None:  # from some moment on, and well before the command would be killed

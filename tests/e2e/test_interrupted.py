@@ -449,7 +449,7 @@ KINDS = {
     "get": 6000,
     "limit": 3000,
     "purchase": 1000,
-    "fork": 200,
+    "fork": 80,
 }
 
 

@@ -16,7 +16,7 @@ from ._streamhouse import HISTORY, STREAM, key_of, publishing, server_of
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")]
 ROOT = Path(__file__).parents[2]
-KILLS = int(os.environ.get("TRADE_STREAM_KILLS", "18"))
+KILLS = int(os.environ.get("TRADE_STREAM_KILLS", "9"))
 
 # Children of a process with one thread, so that none has to import everything again. Each reads until it is killed: at
 # some moment, or by itself before or after one step of a save. The last one is left alone until it has caught up.
