@@ -86,7 +86,7 @@ def test_wherever_it_waits(monkeypatch: pytest.MonkeyPatch, kept: float, waits: 
     assert swept(monkeypatch, lambda _: ok(ACCOUNT), lambda client: client.account.get(), kept) >= waits
 
 
-@each_of(("lost", "waits"), [(False, 3), (True, 8)])
+@each_of(("lost", "waits"), [(False, 2), (True, 7)])
 def test_a_create_is_not_done_twice(monkeypatch: pytest.MonkeyPatch, lost: bool, waits: int) -> None:
     """Also where it is looked for after its answer was lost, and in the wait before that."""
     posted: list[str] = []

@@ -409,9 +409,10 @@ def test_what_the_api_cannot_do_to_an_agent(verb: str) -> None:
 
 
 def test_another_unknown_method_is_an_ordinary_attribute_error() -> None:
-    with pytest.raises(AttributeError, match=r"^'AgentsResource' object has no attribute 'creat'$") as caught:
+    with pytest.raises(AttributeError, match=r"^'AgentsResource' object has no attribute 'creat'") as caught:
         _ = bot().agents.creat  # type: ignore[attr-defined]
     assert caught.value.name == "creat"
+    assert caught.value.__notes__ == ["hint: it has create"]
 
 
 @each_of("given", [{}, {"risk": {}}, {"risk": Risk()}, {"name": None}])
@@ -424,7 +425,7 @@ def test_an_update_of_nothing_is_refused(given: dict[str, Any]) -> None:
 # Money
 
 
-def test_money_is_shown_in_dollars() -> None:
+def test_money_is_shown_in_dollars_under_the_name_that_has_dollars() -> None:
     ledger = Ledger.memory()
     spending = ledger.spending(Budget(per_day="5"), now=0)
     quote = Quote(path="/v1/x", tokens=1, amount=30_000, spending=spending)
@@ -432,14 +433,14 @@ def test_money_is_shown_in_dollars() -> None:
     receipt = Receipt(success=True, transaction="0x", network="base", amount=30_000, raw={})
     details = BudgetDetails(cost=Decimal("0.06"), limit="per_day", limit_amount=Decimal(5), left=Decimal("1E-6"))
     shown = {
-        repr(spending): ["today=WindowSpending(spent=$0.00, held=$0.00, limit=$5.00)"],
-        repr(quote): ["amount=$0.03", "path='/v1/x'", "spent=$0.00"],
-        repr(Batch(number=1, count=1, tokens=(), result=result, spent=260_000, again=False)): ["spent=$0.26"],
-        repr(receipt): ["amount=$0.03", "payer=None"],
-        repr(payment(amount=30_000)): ["amount=$0.03"],
-        repr(ChainVerdict(outcome="paid", reason="r", amount=30_000)): ["amount=$0.03"],
-        repr(ChainVerdict(outcome="unpaid", reason="r")): ["amount=None"],
-        repr(details): ["cost=$0.06", "limit_amount=$5", "left=$0.000001", "spent=None"],
+        repr(spending): ["today=WindowSpending(spent_usd=$0.00, held_usd=$0.00, limit_usd=$5.00)"],
+        repr(quote): ["price=$0.03", "path='/v1/x'", "spent_usd=$0.00"],
+        repr(Batch(number=1, count=1, tokens=(), result=result, spent=260_000, again=False)): ["spent_usd=$0.26"],
+        repr(receipt): ["amount_usd=$0.03", "payer=None"],
+        repr(payment(amount=30_000)): ["amount_usd=$0.03"],
+        repr(ChainVerdict(outcome="paid", reason="r", amount=30_000)): ["amount_usd=$0.03"],
+        repr(ChainVerdict(outcome="unpaid", reason="r")): ["amount_usd=None"],
+        repr(details): ["cost=$0.06", "limit_amount=$5.00", "left=$0.000001", "spent=None"],
         repr(PriceDetails(price=Decimal("0.30"), allowed=Decimal("0.03"))): ["price=$0.30", "allowed=$0.03"],
         repr(PaymentRefusedError("no", code="no_budget", details=details).details): ["cost=$0.06"],
     }

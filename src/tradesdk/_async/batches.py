@@ -85,6 +85,9 @@ class AsyncBatches:
     def __init__(self, driver: AsyncPurchaseDriver) -> None:
         self._driver = driver
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._driver.session.base_url}>"
+
     def token_signals(
         self,
         tokens: Iterable[str | TokenQuery],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from operator import attrgetter
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from .._http.arguments import MAX_PAGE, optional_text, optional_whole
 from .._http.repeated_pages import Repeats
@@ -57,6 +57,17 @@ class AsyncPager(Generic[M]):
 
     def __aiter__(self) -> AsyncIterator[M]:
         return _AsyncItems(self.pages())
+
+    if not TYPE_CHECKING:  # type checkers know better
+
+        def __getitem__(self, index: object) -> NoReturn:
+            raise TypeError(
+                "a pager has no index, as it fetches items one page after the other: use first(), page().data, or "
+                "to_list()[…]"
+            )
+
+        def __iter__(self) -> NoReturn:  # async only
+            raise TypeError("an AsyncPager is read with `async for`, or await pager.to_list()")  # async only
 
     def __await__(self) -> Generator[object, None, Page[M]]:  # async only
         """`await pager` is `await pager.page()`."""  # async only

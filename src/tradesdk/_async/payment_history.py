@@ -30,6 +30,9 @@ class AsyncPayments:
     def __init__(self, driver: AsyncPurchaseDriver) -> None:
         self._driver = driver
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._driver.session.base_url}>"
+
     async def get(self, payment_id: str) -> Payment:
         """One payment.
 

@@ -86,6 +86,9 @@ class Batches:
     def __init__(self, driver: PurchaseDriver) -> None:
         self._driver = driver
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._driver.session.base_url}>"
+
     def token_signals(
         self,
         tokens: Iterable[str | TokenQuery],

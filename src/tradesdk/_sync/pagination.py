@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from .._http.arguments import MAX_PAGE, optional_text, optional_whole
 from .._http.repeated_pages import Repeats
@@ -56,6 +56,14 @@ class Pager(Generic[M]):
 
     def __iter__(self) -> Iterator[M]:
         return _Items(self.pages())
+
+    if not TYPE_CHECKING:  # type checkers know better
+
+        def __getitem__(self, index: object) -> NoReturn:
+            raise TypeError(
+                "a pager has no index, as it fetches items one page after the other: use first(), page().data, or "
+                "to_list()[…]"
+            )
 
     def page(self) -> Page[M]:
         """The first page, with `data` and `next_cursor`. For the next page, pass that as `cursor=` to `list`."""

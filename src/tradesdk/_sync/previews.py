@@ -26,6 +26,9 @@ class Previews(ABC, Generic[R]):
     def __init__(self, driver: PurchaseDriver) -> None:
         self._driver = driver
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._driver.session.base_url}>"
+
     @abstractmethod
     def _ask(self, request: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None) -> R: ...
 

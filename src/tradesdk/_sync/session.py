@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar, runtime_checkable
 
 from .._http import settings
+from .._http.arguments import no_attribute
 from .._http.log_events import event, is_shown, limiter_failed, log_rate_limit_wait, logger, wire
 from .._http.rate_limit import RateWindow
 from .._http.request import Request
@@ -400,6 +401,14 @@ class Resource:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._session.base_url}>"
+
+    if not TYPE_CHECKING:  # with it, type checkers would accept any name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(self, name)
 
 
 def _without(payment: Payment, content: bytes, success: bool) -> bytes:

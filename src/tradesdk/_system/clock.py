@@ -31,6 +31,9 @@ class Clock(Protocol):
 class SystemClock:
     """The computer's own clock. If a test freezes time (freezegun), `now` is frozen and `monotonic` is not."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     def now(self) -> float:
         # Not time.time(): in threads, freezegun's is real or frozen, depending on the number of calls in between.
         return datetime.now(UTC).timestamp()

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from .money import show_usd
 
 
-@show_usd("cost", "limit_amount", "spent", "held", "left")
+@show_usd()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetDetails:
     """`details` of `no_budget`, `over_budget` and `over_total`. Amounts are in dollars.
@@ -34,7 +34,7 @@ class BudgetDetails:
     room_at: datetime | None = None
 
 
-@show_usd("price", "allowed")
+@show_usd()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceDetails:
     """`details` of `over_price`. Amounts are in dollars.
@@ -74,7 +74,7 @@ class TokenDetails:
     suggestions: tuple[str, ...]
 
 
-@show_usd("cost", "balance")
+@show_usd()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalletDetails:
     """`details` of `insufficient_funds` if nothing was signed. Amounts are in dollars.

@@ -22,18 +22,17 @@ def shown_usd(micro: int) -> str:
     return f"${whole}.{f'{part:06}'.rstrip('0').ljust(2, '0')}"
 
 
-def show_usd(*names: str) -> Callable[[T], T]:
-    """A dataclass whose `repr` shows these fields in dollars: `amount=$0.03`. They are micro-dollars or `Decimal`."""
+def show_usd(**in_dollars: str) -> Callable[[T], T]:
+    """A dataclass whose `repr` shows dollars: `spent_usd=$0.03`. Fields in micro-dollars are given with the attribute
+    that has the same in dollars."""
 
-    def shown(name: str, value: object) -> str:
-        if name in names and isinstance(value, int):
-            return shown_usd(value)
-        return f"${value:f}" if name in names and isinstance(value, Decimal) else repr(value)
+    def shown(value: object) -> str:
+        return shown_usd(int(value * MICRO)) if isinstance(value, Decimal) else repr(value)
 
     def with_repr(cls: T) -> T:
         def __repr__(self: Any) -> str:
-            given = [(each.name, getattr(self, each.name)) for each in fields(self) if each.repr]
-            return f"{type(self).__qualname__}({', '.join(f'{name}={shown(name, value)}' for name, value in given)})"
+            given = [in_dollars.get(each.name, each.name) for each in fields(self) if each.repr]
+            return f"{type(self).__qualname__}({', '.join(f'{name}={shown(getattr(self, name))}' for name in given)})"
 
         cls.__repr__ = __repr__  # type: ignore[assignment] # of this class
         return cls

@@ -95,7 +95,7 @@ _REFUSALS = {ReasonCode.REJECTED, ReasonCode.REFUSED, ReasonCode.NOT_RECEIVED}
 _TAKEN = {ReasonCode.SUSPECT: "probably paid", ReasonCode.TAKEN_ELSEWHERE: "paid elsewhere"}
 
 
-@show_usd("amount")
+@show_usd(amount="amount_usd")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     """The service's receipt of a settlement.
@@ -353,7 +353,7 @@ class Payment:
 
     def __repr__(self) -> str:
         return (
-            f"Payment(id={self.id!r}, stage={self.stage.value!r}, amount={shown_usd(self.most)}, url={self.url!r}, "
+            f"Payment(id={self.id!r}, stage={self.stage.value!r}, amount_usd={shown_usd(self.most)}, url={self.url!r}, "
             f"payer={self.payer!r}, nonce={self.nonce!r}, valid_before={self.valid_before})"
         )
 

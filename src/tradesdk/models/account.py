@@ -5,44 +5,42 @@ from ._types import Integer, Plan, Timestamp
 
 
 class Account(Model):
-    """The key's account (`GET /v1/account`).
-
-    Attributes:
-        id: the account's id.
-        email: its email address.
-        plan: `free`, `pro` or `enterprise`.
-        created_at: when it was opened.
-        api_key_last4: the last four characters of the key.
-    """
+    """The key's account (`GET /v1/account`)."""
 
     id: str
+    """The account's id."""
+
     email: str
+    """Its email address."""
+
     plan: Plan
+    """`free`, `pro` or `enterprise`."""
+
     created_at: Timestamp
+    """When it was opened (aware, UTC)."""
+
     api_key_last4: str
+    """The last four characters of the key."""
 
 
 class Quota(Model):
-    """Usage of a resource, and its limit.
-
-    Attributes:
-        used: used so far.
-        limit: the plan's limit.
-    """
+    """Usage of a resource, and its limit."""
 
     used: Integer
+    """Used so far."""
+
     limit: Integer
+    """The plan's limit."""
 
 
 class Usage(Model):
-    """Usage in the billing period (`GET /v1/account/usage`).
-
-    Attributes:
-        requests: requests in this period.
-        agents: number of agents.
-        reset_at: when the period ends.
-    """
+    """Usage in the billing period (`GET /v1/account/usage`)."""
 
     requests: Quota
+    """Requests in this period, and the plan's limit."""
+
     agents: Quota
+    """Number of agents, and the plan's limit."""
+
     reset_at: Timestamp
+    """When the period ends (aware, UTC)."""

@@ -35,12 +35,6 @@ class Risk(Model):
 
     Raises:
         InvalidArgumentError: the rule is unknown, or its value is not a number.
-
-    Attributes:
-        position_size_pct: share of the available balance for one position.
-        stop_loss_pct: stop loss, this far below the entry price.
-        trailing_stop_pct: trailing stop.
-        take_profit_pct: take profit, this far above the entry price.
     """
 
     if not TYPE_CHECKING:  # type checkers derive it from the fields
@@ -63,58 +57,67 @@ class Risk(Model):
         __init__.__pydantic_base_init__ = True
 
     position_size_pct: Percent | None = None
+    """Share of the available balance for one position, in percent."""
+
     stop_loss_pct: Percent | None = None
+    """Stop loss: percent below the entry price."""
+
     trailing_stop_pct: Percent | None = None
+    """Trailing stop, in percent."""
+
     take_profit_pct: Percent | None = None
+    """Take profit: percent above the entry price."""
 
 
 class AgentStats(Model):
-    """Results of an agent.
-
-    Attributes:
-        total_trades: completed trades.
-        win_rate_pct: share of them that won, in percent.
-        total_pnl_usd: realized profit or loss in USD.
-    """
+    """Results of an agent."""
 
     total_trades: Integer
+    """Completed trades."""
+
     win_rate_pct: Number
+    """Share of them that won, in percent."""
+
     total_pnl_usd: Number
+    """Realized profit or loss in USD."""
 
 
 class AgentSummary(Model):
-    """An agent in a list (`GET /v1/agents`).
-
-    Attributes:
-        id: the agent's id.
-        name: its name.
-        status: `active`, `idle`, `paused` or `error`.
-        chain_id: 8453 (Base) or 56 (BNB Chain).
-        wallet_id: the wallet it trades with.
-        created_at: when it was created.
-    """
+    """An agent in a list (`GET /v1/agents`)."""
 
     id: str
+    """The agent's id."""
+
     name: str
+    """Its name."""
+
     status: AgentStatus
+    """`active`, `idle`, `paused` or `error`."""
+
     chain_id: Integer
+    """8453 (Base) or 56 (BNB Chain)."""
+
     wallet_id: str
+    """The wallet it trades with."""
+
     created_at: Timestamp
+    """When it was created (aware, UTC)."""
 
 
 class Agent(AgentSummary):
-    """An agent with its settings (`GET /v1/agents/{agent_id}`).
-
-    Attributes:
-        risk: its risk rules; a rule that was never set may be None.
-        min_confidence: lowest confidence of signals that it trades, 0.0 to 1.0.
-        max_positions: at most this many open positions.
-        stats: its results; None in the answer to a create.
-        updated_at: when its settings last changed; None in the answer to a create.
-    """
+    """An agent with its settings (`GET /v1/agents/{agent_id}`)."""
 
     risk: Risk
+    """Its risk rules; a rule that was never set may be None."""
+
     min_confidence: Confidence
+    """Lowest confidence of signals that it trades, 0.0 to 1.0."""
+
     max_positions: Integer
+    """At most this many open positions."""
+
     stats: AgentStats | None = None
+    """Its results; None in the answer to a create."""
+
     updated_at: Timestamp | None = None
+    """When its settings last changed; None in the answer to a create."""

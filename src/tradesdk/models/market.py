@@ -61,230 +61,246 @@ class MarketModel(Model):
 
 
 class SignalRecord(MarketModel):
-    """One signal of a token (in `POST /v1/token-signals` and `POST /v1/signal-history`).
-
-    Attributes:
-        signal: `BUY`, `SELL` or `WAITING FOR SIGNAL`.
-        reason: an explanation for people.
-        signal_price_eth: the price at that time, in ETH.
-        signal_price_usd: the price at that time, in USD.
-        signal_price_formatted: both prices as text for people.
-        created_at: when it was generated (aware, UTC).
-        previous_short_sma: the short moving average before it; None when there was none.
-        previous_long_sma: the long moving average before it; None when there was none.
-        crossover_detected: whether the two averages crossed.
-        consecutive_green_candles: number of rising candles in a row.
-    """
+    """One signal of a token (in `POST /v1/token-signals` and `POST /v1/signal-history`)."""
 
     signal: MarketSignal
+    """`BUY`, `SELL` or `WAITING FOR SIGNAL`."""
+
     reason: str
+    """An explanation for people."""
+
     signal_price_eth: Annotated[float, Field(alias="signalPriceEth")]
+    """The price at that time, in ETH."""
+
     signal_price_usd: Annotated[float, Field(alias="signalPriceUsd")]
+    """The price at that time, in USD."""
+
     signal_price_formatted: Annotated[str, Field(alias="signalPriceFormatted")]
+    """Both prices as text for people."""
+
     created_at: Annotated[IsoTimestamp, Field(alias="createdAt")]
+    """When it was generated (aware, UTC)."""
+
     previous_short_sma: Annotated[float | None, Field(alias="previousShortSMA")]
+    """The short moving average before it; None when there was none."""
+
     previous_long_sma: Annotated[float | None, Field(alias="previousLongSMA")]
+    """The long moving average before it; None when there was none."""
+
     crossover_detected: Annotated[bool, Field(alias="crossoverDetected")]
+    """Whether the two averages crossed."""
+
     consecutive_green_candles: Annotated[int, Field(alias="consecutiveGreenCandles")]
+    """Number of rising candles in a row."""
 
 
 class TokenSignals(MarketModel):
-    """The signals of one token (in `POST /v1/token-signals` and `POST /v1/signal-history`).
-
-    Attributes:
-        token_address: the token's contract on Base.
-        token_symbol: its symbol, chosen by the token's creators.
-        strategy: the strategy behind the signals.
-        signal_count: number of signals in this answer.
-        signals: newest first, at most 100.
-    """
+    """The signals of one token (in `POST /v1/token-signals` and `POST /v1/signal-history`)."""
 
     token_address: Annotated[str, Field(alias="tokenAddress")]
+    """The token's contract on Base."""
+
     token_symbol: Annotated[str, Field(alias="tokenSymbol")]
+    """Its symbol, chosen by the token's creators."""
+
     strategy: str
+    """The strategy behind the signals."""
+
     signal_count: Annotated[int, Field(alias="signalCount")]
+    """Number of signals in this answer."""
+
     signals: Annotated[list[SignalRecord], FailFast(), Field(max_length=100)]
+    """Newest first, at most 100."""
 
 
 class TokenPrice(MarketModel):
-    """The current price of one token (in `POST /v1/token-prices`).
-
-    Attributes:
-        token_address: the token's contract on Base.
-        symbol: its symbol, chosen by the token's creators.
-        current_price_eth: in ETH.
-        current_price_usd: in USD, from the price in ETH and the rate of ETH.
-    """
+    """The current price of one token (in `POST /v1/token-prices`)."""
 
     token_address: Annotated[str, Field(alias="tokenAddress")]
+    """The token's contract on Base."""
+
     symbol: str
+    """Its symbol, chosen by the token's creators."""
+
     current_price_eth: Annotated[float, Field(alias="currentPriceEth")]
+    """The price in ETH."""
+
     current_price_usd: Annotated[float, Field(alias="currentPriceUsd")]
+    """The price in USD, from the price in ETH and the rate of ETH."""
 
 
 class TokenWinRate(MarketModel):
-    """The win rate of agents with one token (in `POST /v1/token-win-rate`).
-
-    Attributes:
-        token_address: the token's contract on Base.
-        token_symbol: its symbol, chosen by the token's creators.
-        win_rate: the average in percent; None when there is too little data.
-    """
+    """The win rate of agents with one token (in `POST /v1/token-win-rate`)."""
 
     token_address: Annotated[str, Field(alias="tokenAddress")]
+    """The token's contract on Base."""
+
     token_symbol: Annotated[str, Field(alias="tokenSymbol")]
+    """Its symbol, chosen by the token's creators."""
+
     win_rate: Annotated[float | None, Field(alias="winRate")]
+    """The average win rate in percent; None when there is too little data."""
 
 
 class TokenAvgPrices(MarketModel):
-    """Average prices at which agents bought and sold one token (in `POST /v1/token-avg-prices`).
-
-    Attributes:
-        token_address: the token's contract on Base.
-        token_symbol: its symbol, chosen by the token's creators.
-        average_buy_price_eth: in ETH; None when nothing was bought.
-        average_buy_price_usd: in USD; None when nothing was bought.
-        average_sell_price_eth: in ETH; None when nothing was sold.
-        average_sell_price_usd: in USD; None when nothing was sold.
-    """
+    """Average prices at which agents bought and sold one token (in `POST /v1/token-avg-prices`)."""
 
     token_address: Annotated[str, Field(alias="tokenAddress")]
+    """The token's contract on Base."""
+
     token_symbol: Annotated[str, Field(alias="tokenSymbol")]
+    """Its symbol, chosen by the token's creators."""
+
     average_buy_price_eth: Annotated[float | None, Field(alias="averageBuyPriceETH")]
+    """Average price of buys in ETH; None when nothing was bought."""
+
     average_buy_price_usd: Annotated[float | None, Field(alias="averageBuyPriceUSD")]
+    """Average price of buys in USD; None when nothing was bought."""
+
     average_sell_price_eth: Annotated[float | None, Field(alias="averageSellPriceETH")]
+    """Average price of sells in ETH; None when nothing was sold."""
+
     average_sell_price_usd: Annotated[float | None, Field(alias="averageSellPriceUSD")]
+    """Average price of sells in USD; None when nothing was sold."""
 
 
 class TopPerformer(MarketModel):
-    """A token with good results (in `POST /v1/top-performers`).
-
-    Attributes:
-        token_address: the token's contract.
-        symbol: its symbol, chosen by the token's creators.
-        name: its name, chosen by the token's creators.
-        network: its network.
-        win_rate: in percent.
-        roi: the return, `ROI` on the wire.
-        agent_count: number of agents that trade it.
-    """
+    """A token with good results (in `POST /v1/top-performers`)."""
 
     token_address: Annotated[str, Field(alias="tokenAddress")]
+    """The token's contract."""
+
     symbol: str
+    """Its symbol, chosen by the token's creators."""
+
     name: str
+    """Its name, chosen by the token's creators."""
+
     network: str
+    """Its network."""
+
     win_rate: Annotated[float, Field(alias="winRate")]
+    """The win rate, in percent."""
+
     roi: Annotated[float, Field(alias="ROI")]
+    """The return, `ROI` on the wire; the service does not say in which unit."""
+
     agent_count: Annotated[int, Field(alias="agentCount")]
+    """Number of agents that trade it."""
 
 
 class AggregateMetrics(MarketModel):
-    """Totals of the whole platform (`POST /v1/aggregate-metrics`). Profits may be negative.
-
-    Attributes:
-        total_agents: number of agents.
-        active_agents: number of active agents.
-        total_trades: number of trades.
-        total_profitable_trades: number of trades that won.
-        total_buy_eth: bought, in ETH.
-        total_buy_usd: bought, in USD.
-        total_sell_eth: sold, in ETH.
-        total_sell_usd: sold, in USD.
-        realized_profit_eth: of closed trades, in ETH.
-        realized_profit_usd: of closed trades, in USD.
-        unrealized_profit_eth: of open trades, in ETH.
-        unrealized_profit_usd: of open trades, in USD.
-        win_rate: in percent.
-    """
+    """Totals of the whole platform (`POST /v1/aggregate-metrics`). Profits may be negative."""
 
     total_agents: Annotated[int, Field(alias="totalAgents")]
+    """Number of agents."""
+
     active_agents: Annotated[int, Field(alias="activeAgents")]
+    """Number of active agents."""
+
     total_trades: Annotated[int, Field(alias="totalTrades")]
+    """Number of trades."""
+
     total_profitable_trades: Annotated[int, Field(alias="totalProfitableTrades")]
+    """Number of trades that won."""
+
     total_buy_eth: Annotated[float, Field(alias="totalBuyETH")]
+    """Bought, in ETH."""
+
     total_buy_usd: Annotated[float, Field(alias="totalBuyUSD")]
+    """Bought, in USD."""
+
     total_sell_eth: Annotated[float, Field(alias="totalSellETH")]
+    """Sold, in ETH."""
+
     total_sell_usd: Annotated[float, Field(alias="totalSellUSD")]
+    """Sold, in USD."""
+
     realized_profit_eth: Annotated[float, Field(alias="realizedProfitETH")]
+    """Profit of closed trades, in ETH."""
+
     realized_profit_usd: Annotated[float, Field(alias="realizedProfitUSD")]
+    """Profit of closed trades, in USD."""
+
     unrealized_profit_eth: Annotated[float, Field(alias="unrealizedProfitETH")]
+    """Profit of open trades, in ETH."""
+
     unrealized_profit_usd: Annotated[float, Field(alias="unrealizedProfitUSD")]
+    """Profit of open trades, in USD."""
+
     win_rate: Annotated[float, Field(alias="winRate")]
+    """The win rate, in percent."""
 
 
 class SupportedToken(MarketModel):
-    """A token with market data (in `POST /v1/supported-tokens`).
-
-    Attributes:
-        token_address: the token's contract.
-        symbol: its symbol, chosen by the token's creators.
-        name: its name, chosen by the token's creators.
-        network: its network.
-        logo: URL of its logo.
-        market_cap: its market capitalization.
-        market_cap_rank: its rank by market capitalization, 1 for the largest.
-        pool_address: the contract of its trading pool.
-        agent_count: number of agents that trade it.
-    """
+    """A token with market data (in `POST /v1/supported-tokens`)."""
 
     token_address: Annotated[str, Field(alias="tokenAddress")]
+    """The token's contract."""
+
     symbol: str
+    """Its symbol, chosen by the token's creators."""
+
     name: str
+    """Its name, chosen by the token's creators."""
+
     network: str
+    """Its network."""
+
     logo: str
+    """URL of its logo."""
+
     market_cap: Annotated[float, Field(alias="marketCap")]
+    """Its market capitalization; the service does not name the currency."""
+
     market_cap_rank: Annotated[int, Field(alias="marketCapRank")]
+    """Its rank by market capitalization, 1 for the largest."""
+
     pool_address: Annotated[str, Field(alias="poolAddress")]
+    """The contract of its trading pool."""
+
     agent_count: Annotated[int, Field(alias="agentCount")]
+    """Number of agents that trade it."""
 
 
 ResultT = TypeVar("ResultT", bound=MarketModel)
 
 
 class TokenResults(MarketModel, Generic[ResultT]):
-    """One result for each token of the request (in the answers of the five endpoints that take tokens).
-
-    Attributes:
-        results: at most 5.
-    """
+    """One result for each token of the request (in the answers of the five endpoints that take tokens)."""
 
     results: Annotated[list[ResultT], FailFast(), Field(max_length=5)]
+    """One result for each token, at most 5."""
 
 
 class TopPerformers(MarketModel):
-    """The tokens with the best results (`POST /v1/top-performers`).
-
-    Attributes:
-        tokens: the best first, at most 300.
-    """
+    """The tokens with the best results (`POST /v1/top-performers`)."""
 
     tokens: Annotated[list[TopPerformer], FailFast(), Field(max_length=300)]
+    """The best first, at most 300."""
 
 
 class SupportedTokens(MarketModel):
-    """The tokens with market data (`POST /v1/supported-tokens`).
-
-    Attributes:
-        total: number of all tokens with market data.
-        tokens: the tokens in this answer, at most 500.
-    """
+    """The tokens with market data (`POST /v1/supported-tokens`)."""
 
     total: int
+    """Number of all tokens with market data."""
+
     tokens: Annotated[list[SupportedToken], FailFast(), Field(max_length=500)]
+    """The tokens in this answer, at most 500."""
 
 
 DataT = TypeVar("DataT", bound=MarketModel)
 
 
 class MarketAnswer(MarketModel, Generic[DataT]):
-    """The wrapper of every market-data answer: either `data` or `error` is set.
-
-    Attributes:
-        success: whether there is `data`.
-        data: the result; None in a failure.
-        error: what went wrong, for people; None in a success.
-    """
+    """The wrapper of every market-data answer: either `data` or `error` is set."""
 
     success: StrictBool
+    """Whether there is `data`."""
+
     data: DataT | None
+    """The result; None in a failure."""
+
     error: str | None
+    """What went wrong, for people; None in a success."""

@@ -21,15 +21,10 @@ class StreamSignal(Signal):
     """A signal from a stream. Dumps have the service's names and values, then `replayed` and `late`.
 
     `model_dump(mode="json", exclude_computed_fields=True)` leaves these two out. They are not compared by `==`.
-
-    Attributes:
-        type: always `signal`.
-        replayed: whether it comes from the history instead of live, after a disconnect or in an audit.
-        late: whether it is older than an earlier item, that is, out of order. Items that an earlier run acknowledged
-            in the checkpoint count, too.
     """
 
     type: Literal["signal"]
+    """Always `signal`."""
 
     _marks: ClassVar[frozenset[str]] = MARKS
 
@@ -44,7 +39,10 @@ class StreamSignal(Signal):
     @computed_field  # type: ignore[prop-decorator]  # as pydantic says
     @cached_property
     def late(self) -> bool:
-        """Whether it is older than an earlier item, that is, out of order."""
+        """Whether it is older than an earlier item, that is, out of order.
+
+        Items that an earlier run acknowledged in the checkpoint count, too.
+        """
         return False
 
     @model_validator(mode="after")
@@ -63,103 +61,90 @@ class StreamSignal(Signal):
 
 
 class FleetSignal(StreamSignal):
-    """A signal that a member of a fleet gets.
-
-    Attributes:
-        redelivered: whether it may have been handed out before: to a member of the group that did not finish it, or to
-            this one before it fell behind.
-    """
+    """A signal that a member of a fleet gets."""
 
     _marks: ClassVar[frozenset[str]] = MARKS | {"redelivered"}
 
     @computed_field  # type: ignore[prop-decorator]  # as pydantic says
     @cached_property
     def redelivered(self) -> bool:
-        """Whether it may have been handed out before: to the group, or to this member before it fell behind."""
+        """Whether it may have been handed out before: to a member of the group that did not finish it, or to this one
+        before it fell behind."""
         return False
 
 
 class Heartbeat(Model):
-    """A heartbeat of the stream.
-
-    Attributes:
-        type: always `heartbeat`.
-        timestamp: the service's time.
-    """
+    """A heartbeat of the stream."""
 
     type: Literal["heartbeat"]
+    """Always `heartbeat`."""
+
     timestamp: Timestamp
+    """The service's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownEvent:
-    """An event of a type that this version does not know.
-
-    Attributes:
-        type: its type, as the service named it.
-        data: its JSON as Python values.
-        raw: its bytes.
-    """
+    """An event of a type that this version does not know."""
 
     type: str
+    """Its type, as the service named it."""
+
     data: dict[str, Any]
+    """Its JSON as Python values."""
+
     raw: bytes
+    """Its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class InvalidEvent:
-    """An event that could not be read. The stream continues.
-
-    Attributes:
-        reason: what is wrong with it.
-        raw: its bytes, at most the first 64 KiB.
-        source: what sent it: `stream` or `history`.
-    """
+    """An event that could not be read. The stream continues."""
 
     reason: str
+    """What is wrong with it."""
+
     raw: bytes
+    """Its bytes, at most the first 64 KiB."""
+
     source: Literal["stream", "history"] = "stream"
+    """What sent it: `stream` or `history`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A period whose signals may be missing: the history could not be read, or does not reach back to it.
-
-    Attributes:
-        start: nothing is missing before (aware, UTC, the service's time).
-        end: nothing is missing after (aware, UTC, the service's time).
-        reason: why it could not be filled.
-    """
+    """A period whose signals may be missing: the history could not be read, or does not reach back to it."""
 
     start: datetime
+    """Nothing is missing before (aware, UTC, the service's time)."""
+
     end: datetime
+    """Nothing is missing after (aware, UTC, the service's time)."""
+
     reason: str
+    """Why it could not be filled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """The stream is open.
-
-    Attributes:
-        connects: number of times it was opened so far, including this time.
-    """
+    """The stream is open."""
 
     connects: int
+    """Number of times it was opened so far, including this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disconnected:
-    """The stream was disconnected, or could not be opened. It is opened again after `wait` seconds.
-
-    Attributes:
-        reason: what happened.
-        wait: seconds until the next attempt.
-        tries: attempts since the stream was last up for a minute, including the next one.
-    """
+    """The stream was disconnected, or could not be opened. It is opened again after `wait` seconds."""
 
     reason: str
+    """What happened."""
+
     wait: float
+    """Seconds until the next attempt."""
+
     tries: int
+    """Attempts since the stream was last up for a minute, including the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,16 +152,16 @@ class PositionReset:
     """A position that cannot be right was reset: it is ahead of the service's time, or has no acknowledged signal.
 
     Signals are read again from an earlier position. None is lost, but signals of an earlier run may come again.
-
-    Attributes:
-        position: the old position (aware, UTC, the service's time).
-        start: the new position, from which the history is read.
-        reason: why the old position cannot be right.
     """
 
     position: datetime
+    """The old position (aware, UTC, the service's time)."""
+
     start: datetime
+    """The new position, from which the history is read."""
+
     reason: str
+    """Why the old position cannot be right."""
 
 
 Report: TypeAlias = Gap | InvalidEvent | Connected | Disconnected | PositionReset
@@ -188,38 +173,49 @@ StreamItem: TypeAlias = StreamSignal | Heartbeat | UnknownEvent | Report
 
 @dataclass(frozen=True, slots=True)
 class StreamStats:
-    """Counts and times of a stream so far.
-
-    Attributes:
-        connects: number of times it was opened.
-        signals: signals yielded or ready to be, including replayed and late ones.
-        replayed: signals from the history.
-        late: signals out of order.
-        duplicates: signals that came again and were dropped.
-        filtered: signals removed by the filters.
-        conflicts: ids that came again with other content.
-        heartbeats: heartbeats.
-        unknown: events of unknown types.
-        invalid: events that could not be read.
-        gaps: periods that could not be recovered.
-        audits: checks of the history for signals that the stream left out.
-        lag: seconds between the time of the last live signal and its arrival; None before the first.
-        heartbeat_lag: the same for the last heartbeat. Heartbeats that are too old do not keep a connection alive.
-        position: the service's time up to which signals were yielded; None before the first.
-    """
+    """Counts and times of a stream so far."""
 
     connects: int = 0
+    """Number of times it was opened."""
+
     signals: int = 0
+    """Signals yielded or ready to be, including replayed and late ones."""
+
     replayed: int = 0
+    """Signals from the history."""
+
     late: int = 0
+    """Signals out of order."""
+
     duplicates: int = 0
+    """Signals that came again and were dropped."""
+
     filtered: int = 0
+    """Signals removed by the filters."""
+
     conflicts: int = 0
+    """Ids that came again with other content."""
+
     heartbeats: int = 0
+    """Heartbeats."""
+
     unknown: int = 0
+    """Events of unknown types."""
+
     invalid: int = 0
+    """Events that could not be read."""
+
     gaps: int = 0
+    """Periods that could not be recovered."""
+
     audits: int = 0
+    """Checks of the history for signals that the stream left out."""
+
     lag: float | None = None
+    """Seconds between the time of the last live signal and its arrival; None before the first."""
+
     heartbeat_lag: float | None = None
+    """The same for the last heartbeat. Heartbeats that are too old do not keep a connection alive."""
+
     position: datetime | None = None
+    """The service's time up to which signals were yielded; None before the first."""

@@ -9,50 +9,51 @@ from ._types import Integer, Number, Timestamp
 
 
 class Wallet(Model):
-    """A connected wallet (`GET /v1/wallets`).
-
-    Attributes:
-        id: the wallet's id.
-        address: its address on the chain.
-        chain_id: 8453 (Base) or 56 (BNB Chain).
-        label: its display name.
-        created_at: when it was connected.
-    """
+    """A connected wallet (`GET /v1/wallets`)."""
 
     id: str
+    """The wallet's id."""
+
     address: str
+    """Its address on the chain."""
+
     chain_id: Integer
+    """8453 (Base) or 56 (BNB Chain)."""
+
     label: str
+    """Its display name."""
+
     created_at: Timestamp
+    """When it was connected (aware, UTC)."""
 
 
 class TokenBalance(Model):
-    """One token in a wallet.
-
-    Attributes:
-        token_address: the token's contract.
-        token_symbol: its symbol, chosen by the token's creators.
-        balance: in units of the token.
-        balance_usd: in USD.
-    """
+    """One token in a wallet."""
 
     token_address: str
+    """The token's contract."""
+
     token_symbol: str
+    """Its symbol, chosen by the token's creators."""
+
     balance: Number
+    """How many, in units of the token."""
+
     balance_usd: Number
+    """Their value in USD."""
 
 
 class WalletBalance(Model):
-    """The balance of a wallet (`GET /v1/wallets/{wallet_id}/balance`).
-
-    Attributes:
-        wallet_id: the wallet.
-        native_balance_usd: balance of the chain's native coin, in USD.
-        token_balances: its tokens.
-        updated_at: when the balances were last refreshed.
-    """
+    """The balance of a wallet (`GET /v1/wallets/{wallet_id}/balance`)."""
 
     wallet_id: str
+    """The wallet's id."""
+
     native_balance_usd: Number
+    """Balance of the chain's native coin, in USD."""
+
     token_balances: Annotated[list[TokenBalance], FailFast()]
+    """Its tokens."""
+
     updated_at: Timestamp
+    """When the balances were last refreshed (aware, UTC)."""

@@ -21,7 +21,7 @@ from .results import MarketResult
 T = TypeVar("T")
 
 
-@show_usd("spent")
+@show_usd(spent="spent_usd")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch(Generic[T]):
     """One batch of a run.

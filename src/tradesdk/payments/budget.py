@@ -154,7 +154,7 @@ class Budget:
         return f"Budget.unlimited().strictest(Budget({shown}))" if shown else "Budget.unlimited()"
 
 
-@show_usd("spent", "held", "limit")
+@show_usd(spent="spent_usd", held="held_usd", limit="limit_usd")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowSpending:
     """What is spent and held in an hour, a day, a month or in total, in micro-dollars, and what its limit leaves.
@@ -188,6 +188,11 @@ class WindowSpending:
     def held_usd(self) -> Decimal:
         """`held` in dollars."""
         return usd(self.held)
+
+    @property
+    def limit_usd(self) -> Decimal | None:
+        """`limit` in dollars; None without one."""
+        return None if self.limit is None else usd(self.limit)
 
     @property
     def counted_usd(self) -> Decimal:

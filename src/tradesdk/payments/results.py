@@ -15,7 +15,7 @@ from .budget import Spending
 T = TypeVar("T")
 
 
-@show_usd("amount")
+@show_usd(amount="price")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
     """The published price of a call, and what the budgets leave. It needs no key and no request.
@@ -101,7 +101,7 @@ class DryRun:
     refusal: PaymentError | None = None
 
 
-@show_usd("amount")
+@show_usd(amount="amount_usd")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainVerdict:
     """What the chain says about a payment.

@@ -9,6 +9,7 @@ from ..._http.arguments import (
     comparable,
     confidence,
     identifier,
+    no_attribute,
     optional_identifier,
     optional_text,
     optional_whole,
@@ -37,7 +38,7 @@ class AsyncAgentsResource(AsyncResource):
         def __getattr__(self, name: str) -> NoReturn:
             done = _NOT_IN_THE_API.get(name)
             if done is None:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+                raise no_attribute(self, name)
             error = AttributeError(f"an agent cannot be {done} through the API, which has no endpoint for it")
             until_then = "see its state: client.agents.get(id).status"
             if name in ("pause", "stop"):
