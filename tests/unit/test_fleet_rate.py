@@ -25,6 +25,7 @@ from tradesdk_mock import MockClock, MockService
 from .._clock import VirtualClock
 from .._ports import free_port
 from .._postgres import Postgres, Proxy, new_schema
+from .._rows import each_of
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,10 @@ def headers(clock: VirtualClock, left: int, limit: object, ends: float) -> dict[
     date = format_datetime(datetime.fromtimestamp(int(clock.now()), UTC), usegmt=True)
     named = {"x-ratelimit-limit": str(limit), "x-ratelimit-remaining": str(left), "x-ratelimit-reset": str(int(ends))}
     return {**named, "date": date}
+
+
+def headers_of(left: int, limit: object) -> Callable[[VirtualClock], dict[str, str]]:
+    return lambda clock: headers(clock, left, limit, clock.now() + 60)
 
 
 @pytest.fixture
@@ -217,7 +222,7 @@ def test_a_member_continues_alone_with_its_share(
     assert member.claim(key).wait == 0
     caplog.set_level(logging.INFO, "tradesdk")
     proxy.cut()
-    assert [bool(member.claim(key).wait) for _ in range(17)] == [False] * 15 + [True] * 2  # 60 by 4 members
+    assert [bool(member.claim(key).wait) for _ in range(14)] == [False] * 12 + [True] * 2  # 49 are left for 4 members
     (warning,) = caplog.records
     assert (warning.event, warning.levelname) == ("fleet_alone", "WARNING")  # type: ignore[attr-defined]
     assert "15 requests a minute" in warning.getMessage()
@@ -255,6 +260,9 @@ def test_a_share_is_one_request_at_least_and_without_a_limit_there_is_none(
     clock.advance(61)
     assert members[-1].claim(key).wait == 0
     proxy.cut()
+    if limit is not None:
+        assert members[-1].claim(key).wait, "the one that is left is not for three"
+    clock.advance(60)
     assert [members[-1].claim(key).wait for _ in range(20)].count(0) == sent
     for one in members:
         one.close()
@@ -299,12 +307,50 @@ def test_a_member_without_rights_continues_alone_too(
         postgres.do(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
 
 
-def test_a_client_whose_server_was_never_there_sends(key: str) -> None:
-    clock = VirtualClock()
+@each_of("answered", [headers_of(5, 60), headers_of(5, None), headers_of(0, 60), headers_of(70, 60)])
+def test_a_member_whose_server_was_never_there_is_a_client_without_a_fleet(
+    key: str, answered: Callable[[VirtualClock], dict[str, str]]
+) -> None:
+    """It learns from each answer what that client learns, from the first one on."""
+    clock, window = VirtualClock(), RateWindow()
     limiter = FleetRateLimiter(f"postgresql://me@127.0.0.1:{free_port()}/bots", clock=clock)
-    claim = limiter.claim(key)
-    assert claim.wait == 0
-    limiter.answered(claim, 200, headers(clock, 5, 60, clock.now() + 60))
-    limiter.failed(claim, sent=False)
-    assert limiter.rate_limit is not None
+    waits = []
+    for number in range(30):
+        claim = limiter.claim(key)
+        waits.append((claim.wait > 0, window.claim(clock.monotonic()) > 0))
+        if number == 1:
+            found = answered(clock)
+            limiter.answered(claim, 200, found)
+            window.observe(found, now=clock.now, monotonic=clock.monotonic())
+            assert limiter.rate_limit == window.rate_limit
+        if number == 9 and not claim.wait:
+            limiter.failed(claim, sent=False)
+            window.release()
+        clock.advance(5)
+    assert {ours == others for ours, others in waits} == {True}
     limiter.close()
+
+
+def test_members_that_are_alone_share_what_their_answers_leave(postgres: Postgres, schema: str, key: str) -> None:
+    """Each gets its part of what the service says is left for all."""
+    clock, proxy = VirtualClock(), Proxy(postgres.port)
+    place = server(postgres.url().replace(f":{postgres.port}/", f":{proxy.port}/"), schema)
+    members, left = [SharedWindow(place, clock) for _ in range(3)], 60
+    for one in (*members, *members):
+        claim = one.claim(key)
+        left -= 1
+        one.answered(claim, headers(clock, left, 60, clock.now() + 60))
+        clock.advance(15)  # so that each counts the others
+    ends = clock.now() + 60
+    left = 60
+    proxy.cut()
+    busy = [members[0], *members]  # one works twice as much
+    while any(results := [one.claim(key).wait == 0 for one in busy]):
+        for one, may_send in zip(busy, results, strict=True):
+            if may_send:
+                left -= 1
+                assert left >= 0, "that is a 429"
+                one.answered(RateClaim(name=key, id="granted"), headers(clock, left, 60, ends))
+    assert left <= 60 // 10, "nearly all are used"
+    for one in members:
+        one.close()

@@ -36,6 +36,7 @@ from tradesdk.payments.effects import (
     Send,
     Sign,
     Sleep,
+    Slot,
     Steps,
     Write,
 )
@@ -44,9 +45,10 @@ from tradesdk.payments.purchase import dry_run, purchase
 
 from .._clock import VirtualClock
 from .._payments import how
+from .._rows import each_of
 from .._seller import BASE, PRICE, TWO, Seller, asks_2
 from ._ledger import claim, draft, submitted, told
-from ._offers import offer_2
+from ._offers import offer_2, prices
 
 CALL = market.token_prices(TWO)
 INTENT = PurchaseIntent(
@@ -76,8 +78,8 @@ class Driver:
             time=ServiceClock(),
         )
 
-    def begin(self, of: Any = purchase) -> Steps[Any]:
-        steps: Steps[Any] = of(self.buyer, INTENT, CALL.request, RetryPolicy(max_retries=0), 10_000.0)
+    def begin(self, of: Any = purchase, policy: RetryPolicy | None = None) -> Steps[Any]:
+        steps: Steps[Any] = of(self.buyer, INTENT, CALL.request, policy or RetryPolicy(max_retries=0), 10_000.0)
         return steps
 
     def carry_out(self, effect: Effect) -> Any:
@@ -106,9 +108,10 @@ class Driver:
         response = self.seller(request)
         return RawResponse(response.status_code, Headers(response.headers.multi_items()), response.content)
 
-    def run(self, steps: Steps[Any]) -> Any:
+    def run(self, steps: Steps[Any], effect: Effect | None = None) -> Any:
+        """To the end: from the first step, or from an effect that is not carried out yet."""
         try:
-            effect = next(steps)
+            effect = effect or next(steps)
             while True:
                 effect = steps.send(self.carry_out(effect))
                 assert len(self.done) < 100, "it goes on and on"
@@ -116,6 +119,7 @@ class Driver:
             return end.value
 
 
+ANSWER = httpx.Response(200, json=prices("ETH", "BRETT")).content
 PLAIN = ["Lock", "Look", "Ask", "Slot", "Sign", "Write", "Send", "Write", "HandOver"]
 
 
@@ -200,6 +204,25 @@ def test_an_answer_is_not_taken_from_a_call_that_still_works_on_it() -> None:
     while not isinstance(effect, Sleep):
         effect = steps.send(driver.carry_out(effect))
     assert driver.done == ["Lock", "Look"]
+
+
+@each_of("at", ["before it is resent", "between two resends", "while it is resent"])
+def test_an_answer_that_another_call_kept_is_an_answer(at: str) -> None:
+    """On another machine: this call has seen the payment as open, and a claim or report meets the answer."""
+    driver = Driver()
+    payment = in_doubt(driver)
+    driver.seller.sold, driver.done = down, []
+    steps = driver.begin(policy=RetryPolicy(max_retries=2))
+    wanted, sends = {"before it is resent": (Slot, 0), "between two resends": (Slot, 1)}.get(at, (Send, 0))
+    effect = next(steps)
+    while not (isinstance(effect, wanted) and driver.done.count("Send") == sends):
+        effect = steps.send(driver.carry_out(effect))
+    told(driver.ledger, payment, ReasonCode.DELIVERED, owner="another", reply=ANSWER, now=driver.clock.now())
+    result = driver.run(steps, effect)
+    assert (result.again, result.payment.id, driver.done.count("Sign")) == (True, payment.id, 0)
+    kept = driver.ledger.get(payment.id)
+    assert kept is not None
+    assert (kept.stage, kept.waits) == ("answered", False)
 
 
 def test_a_newer_signature_is_asked_for_an_answer_of_its_own() -> None:

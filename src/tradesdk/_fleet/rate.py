@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from .._http.log_events import event
-from .._http.rate_limit import RateWindow
+from .._http.rate_limit import RateWindow, count
 from .._system.clock import Clock, SystemClock
 from .._values.http import RateClaim, RateLimit
 from ..errors import FleetError
@@ -49,6 +49,8 @@ _COUNT = "SELECT count(*) FROM members WHERE key = $1 AND seen > clock_timestamp
 
 _UNSYNCED = "SELECT set_config('synchronous_commit', 'off', false), extract(epoch FROM clock_timestamp())"
 
+_UNKNOWN = Row((None, None, False, None, 0.0))
+"""A window that no answer has told of."""
 AWAY = 5.0
 """Seconds until a server that does not answer is asked again."""
 _BEAT = 15.0
@@ -91,8 +93,11 @@ class SharedWindow:
 
     def answered(self, claim: RateClaim, headers: Mapping[str, str]) -> None:
         """Note what an answer says of the window."""
-        self._latest.observe(headers, now=self._clock.now, monotonic=self._clock.monotonic())
+        monotonic = self._clock.monotonic()
+        self._latest.observe(headers, now=self._clock.now, monotonic=monotonic)
         with self._link.lock, suppress(FleetError):  # the next claim says so
+            if claim.name in self._alone:
+                self._alone[claim.name].observe(self._part(headers), now=self._clock.now, monotonic=monotonic)
             self._observe(claim.name, headers)
 
     def failed(self, claim: RateClaim, *, sent: bool) -> None:
@@ -138,15 +143,26 @@ class SharedWindow:
         return 0.0 if remaining is None or remaining >= 0 else max(0.001, float(ends) - now)
 
     def _claim_alone(self, key: str, error: FleetError) -> float:
-        monotonic = self._clock.monotonic()
         if key not in self._alone:
-            known = self._known.get(key)
-            share = None if known is None or known[0] is None else max(1, int(known[0]) // self._members)
-            limit = None if share is None else str(share)
-            self._alone[key] = RateWindow.restored(limit, None, True, share, monotonic + 60)
+            limit, reset, guessed, remaining, ends = self._known.get(key, _UNKNOWN)
+            share = None if limit is None else self._share(int(limit))
+            left = None if remaining is None else max(0, remaining) // self._members
+            self._alone[key] = RateWindow.restored(
+                None if share is None else str(share), reset, guessed, left, ends - self._offset
+            )
             some = "as many requests as the service allows" if share is None else f"{share} requests a minute"
             event("fleet_alone", f"%(reason)s; each member continues alone, this one with {some}", error)
-        return self._alone[key].claim(monotonic)
+        return self._alone[key].claim(self._clock.monotonic())
+
+    def _share(self, limit: int) -> int:
+        return max(1, limit // self._members)
+
+    def _part(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """What an answer says, for one of the members."""
+        limit, left = (count(headers.get(f"x-ratelimit-{name}")) for name in ("limit", "remaining"))
+        of_limit = {} if limit is None else {"x-ratelimit-limit": str(self._share(limit))}
+        of_left = {} if left is None else {"x-ratelimit-remaining": str(left // self._members)}
+        return {**headers, **of_limit, **of_left}
 
     def _observe(self, key: str, headers: Mapping[str, str]) -> None:
         left, reset, limit = (headers.get(f"x-ratelimit-{name}") for name in ("remaining", "reset", "limit"))

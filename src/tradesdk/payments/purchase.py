@@ -166,6 +166,10 @@ def purchase(
         yield Sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
 
+    def has_answer(row: LedgerRow) -> bool:
+        """Whether another call has got the answer, and kept it: a look collects it."""
+        return next_step(row.payment, at.latest) is NextStep.COLLECT
+
     def is_late() -> bool:
         """Whether verifiers would refuse its validity."""
         return not tries.expired and latest() + MARGIN >= row.payment.valid_before
@@ -312,6 +316,8 @@ def purchase(
                         except LedgerError as problem:
                             yield from raise_doubt(problem, f"the ledger cannot be written: {problem.message}")
                             raise
+                        if not row.mine and has_answer(row):
+                            break
                         if not row.mine and end is None:
                             yield from wait_for_other(row.payment)
                             break
@@ -379,6 +385,8 @@ def purchase(
                     if not is_late():  # else the wait took longer than planned
                         continue
                 yield from record(end, ReleaseClaim(owner=owner))
+                if has_answer(row):
+                    break
                 if not signs:
                     raise final_error(row.payment, end, lost, response, tries.resends)
                 asked = (payment.id, payment.signatures)
