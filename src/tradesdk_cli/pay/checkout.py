@@ -133,6 +133,7 @@ def _made(
     client: Any = kind(
         signer=wallet if wallet is not None else Wallet(NOBODY, _no_key) if settings.mock else None,
         ledger=run.ledger,
+        allow_upfront=settings.allow_upfront,
         base_url=at,
         send_api_key=send_api_key,
         api_key=None if key is None else key[0],
