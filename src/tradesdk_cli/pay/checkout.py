@@ -127,6 +127,7 @@ def _made(
         )
     if not settings.mock:
         refuse_http(at, "TRADE_MARKET_BASE_URL", "the address of market data", "a payment")
+    run.say_recipients()
     key = run.api_key(at, market=True) if send_api_key else None
     if send_api_key and key is None:
         raise ConfigProblem("no API key to send: trade login keeps one", "or leave --send-api-key out")
