@@ -235,6 +235,10 @@ _NOT_TYPEABLE = Decimal(10) ** 12
 _PAYMENT_HINTS = {
     "no_signer": "export TRADE_WALLET_KEY, or make a wallet: {trade} pay key new",
     "no_such_payment": "see what there is: {trade} pay history",
+    "upfront_flow": (
+        "export TRADE_ALLOW_UPFRONT=1 (or {trade} config set allow_upfront true) to pay such a service; it may take "
+        "the money and answer with an error, which then leaves the payment in doubt"
+    ),
     "purchase_secret_changed": (
         "take the same wallet or TRADE_PURCHASE_SECRET as before; or continue with this one: "
         "{trade} pay key accept-secret; names that only another ledger has can then be paid for once more"

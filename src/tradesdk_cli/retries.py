@@ -110,6 +110,15 @@ def say_all(output: Output, limit: Callable[[], RateLimit | None] | None, record
     output.note(text)
 
 
+def say_recipient(output: Output, record: logging.LogRecord) -> None:
+    """Says on stderr which address a service is paid at from now on."""
+    fields = vars(record)
+    if fields.get("event") == "recipient_remembered":
+        address, host = fields["address"], urlsplit(fields["url"]).netloc
+        more = {"recipient": address} if output.machine_notes else {}
+        output.note(f"{address} is remembered as the recipient of {one_line(host, 200)}; any other is refused", **more)
+
+
 @contextmanager
 def heard_by(
     hear: Callable[[logging.LogRecord], None],

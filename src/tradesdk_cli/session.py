@@ -42,6 +42,7 @@ class Session:
         self.out = output
         output.now = self.now
         self._stack = ExitStack()
+        self._says_recipients = False
 
     @cached_property
     def client(self) -> TradeClient:
@@ -225,6 +226,16 @@ class Session:
         reason = LastReason()
         self._stack.enter_context(heard_by(reason.hear, logging.INFO))
         return SayingClock(self.out, reason, now)
+
+    def say_recipients(self) -> None:
+        """Has the first recipient of a service said on stderr when it is remembered; with -v the log says so."""
+        import logging
+
+        from tradesdk_cli.retries import heard_by, say_recipient
+
+        if not (self._says_recipients or self.settings.verbose):
+            self._says_recipients = True
+            self.enter(heard_by(partial(say_recipient, self.out), logging.INFO))
 
     def closing(self, close: Callable[[], object]) -> None:
         """Has `close` called at the end."""

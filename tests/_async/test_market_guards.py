@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -112,6 +113,28 @@ async def test_the_first_recipient_is_remembered() -> None:
     await client.token_prices(TWO)
     assert signed(changed)["to"] == OTHER
     await market_of(asking(payTo=PAY_TO), ledger=ledger).token_prices(TWO)  # the first one is still trusted
+
+
+async def test_the_first_recipient_of_a_service_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Also of many calls at once; nobody is told of a configured one, or of what was not signed."""
+    caplog.set_level(logging.INFO, "tradesdk")
+
+    def told() -> list[tuple[str, str, str]]:
+        found = [vars(one) for one in caplog.records if vars(one).get("event") == "recipient_remembered"]
+        return [(one["levelname"], one["address"], one["url"]) for one in found]
+
+    await market_of(Seller(), pay_to=[PAY_TO]).token_prices(TWO)
+    ledger = Ledger.memory()
+    await refused(asking(amount="60001"), "over_price", ledger=ledger)
+    assert told() == []
+    client = market_of(Seller(receipt=settled()), ledger=ledger)
+    for tokens in (TWO, TWO[::-1], TWO):
+        await client.token_prices(tokens)
+    await market_of(Seller(receipt=settled()), ledger=ledger).token_prices(TWO)
+    assert told() == [("INFO", PAY_TO, BASE)]
+    await market_of(Seller(receipt=settled()), ledger=ledger, base_url="https://other.example").token_prices(TWO)
+    assert told() == [("INFO", PAY_TO, BASE), ("INFO", PAY_TO, "https://other.example")]
+    assert PAY_TO in caplog.text
 
 
 async def test_a_recipient_is_remembered_for_its_origin() -> None:

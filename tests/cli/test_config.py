@@ -61,6 +61,7 @@ def test_list_has_every_setting_and_no_key(shell: Terminal) -> None:
         {"name": "base_url", "value": "https://api.example.com", "source": "profile work"},
         {"name": "market_url", "value": "https://…@m.example", "source": "TRADE_MARKET_BASE_URL"},
         {"name": "rpc_url", "value": "node.example …", "source": "TRADE_RPC_URL"},
+        {"name": "allow_upfront", "value": False, "source": "default"},
         {"name": "fleet_url", "value": "postgresql://db.example:5432/bots", "source": "TRADE_FLEET"},
         {"name": "api_key", "value": "set", "source": "TRADE_API_KEY"},
         {"name": "output", "value": "auto", "source": "default"},

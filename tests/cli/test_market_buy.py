@@ -45,7 +45,8 @@ def test_each_is_paid_once_and_comes_as_the_service_sends_it(
     first = run.json[0] if isinstance(run.json, list) else run.json
     assert list(first)[: len(fields)] == fields
     (taken,) = shop.payments.assert_charged(times=1, amount=amount, payer=BUYER)
-    (note,) = run.notes
+    first_recipient, note = run.notes
+    assert first_recipient["recipient"] == shop.payments.pay_to
     assert note["paid_usd"] == f"{amount / 1e6:.2f}"
     assert note["transactions"] == [taken.transaction]
     assert note["note"].startswith(f"paid ${note['paid_usd']} from {BUYER}, tx {taken.transaction}, payment pay_")
@@ -53,6 +54,19 @@ def test_each_is_paid_once_and_comes_as_the_service_sends_it(
         assert [(one.id, one.amount, one.nonce) for one in ledger.history()] == [
             (note["payments"][0], amount, taken.nonce)
         ]
+
+
+def test_the_first_recipient_is_told_once(buyer: Terminal, shop: MockServer) -> None:
+    """To people and programs; with -v the log says it."""
+    said = f"{shop.payments.pay_to} is remembered as the recipient of "
+    line = ("market", "prices", "ETH", "--max-price", "0.03")
+    runs = [buyer(*line, env={"TRADE_HOME": str(buyer.home / name)}, **more) for name, more in HOMES.items()]
+    assert [run.err.count(said) for run in runs] == [1, 1]
+    assert said not in buyer(*line, env={"TRADE_HOME": str(buyer.home / "person")}).err
+    assert buyer(*line, "-v", env={"TRADE_HOME": str(buyer.home / "loud")}).err.count(said) == 1
+
+
+HOMES: dict[str, dict[str, Any]] = {"person": {"tty": True}, "program": {}}
 
 
 def test_what_is_free_needs_no_wallet_and_no_ledger(buyer: Terminal, shop: MockServer) -> None:

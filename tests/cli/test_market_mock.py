@@ -96,3 +96,20 @@ def test_it_can_want_the_api_key(trade: Terminal) -> None:
 def test_another_port_of_the_market(trade: Terminal) -> None:
     trade("--mock", "mock", "gaps", "set", "b_port=another")
     assert trade("--mock", *BUY).code == 0
+
+
+def test_a_service_that_is_paid_upfront(trade: Terminal) -> None:
+    """The hint names the setting, and the same command pays with it."""
+    trade("--mock", "mock", "gaps", "set", "flow=upfront")
+    run = trade("--mock", *BUY)
+    assert (run.code, run.problem["code"], run.problem["charged"]) == (12, "upfront_flow", False)
+    assert "export TRADE_ALLOW_UPFRONT=1" in run.problem["hint"]
+    assert "may take the money and answer with an error" in run.problem["hint"]
+    assert trade("--mock", *BUY, env={"TRADE_ALLOW_UPFRONT": "0"}).code == 12
+    assert trade("--mock", *BUY, env={"TRADE_ALLOW_UPFRONT": "perhaps"}).code == 3
+    paid = trade("--mock", *BUY, env={"TRADE_ALLOW_UPFRONT": "1"})
+    assert paid.code == 0, paid.err
+    assert paid.notes[-1]["note"].startswith("paid $0.06")
+    trade("login", "--profile", "paper", "--world", "default")
+    assert trade("config", "set", "allow_upfront", "true").code == 0
+    assert trade("--profile", "paper", *BUY).code == 0

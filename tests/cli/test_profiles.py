@@ -152,6 +152,7 @@ WRONG: dict[str, list[Any]] = {
     "timeout": [0, -1, "10", True, float("nan"), float("inf")],
     "retries": [6, -1, True, "no", 1.0],
     "verbose": [3, True, 1.0, "1"],
+    "allow_upfront": ["true", 1, None],
 }
 
 

@@ -21,7 +21,10 @@ pytestmark = pytest.mark.long
 VALUES = [("order", "newest")] + [(gap.name, other) for gap in GapOptions.describe() for other in gap.others]
 # Of the stream and of market data, where the tour does not come: under these it is a walk like any other, so that a run
 # draws a quarter of them. All together come below.
-FAR_OFF = ("b_", "payment_", "unknown_token", "paywall", "heartbeat", "resume", "stream_filter", "history_lag")
+FAR_OFF = (
+    *("b_", "payment_", "unknown_token", "paywall", "heartbeat", "resume", "stream_filter", "history_lag"),
+    *("offer", "reason_in", "flow"),
+)
 DISTANT = [value for value in VALUES if value[0].startswith(FAR_OFF)]
 TURN = int(os.environ.get("TRADE_SEED") or 0)
 TOURS = [value for value in VALUES if value not in DISTANT] + (DISTANT if EVERY_STEP else DISTANT[TURN % 4 :: 4])

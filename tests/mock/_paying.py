@@ -66,7 +66,8 @@ def authorization(requirement: Json, now: float, nonce: int | str, payer: Any = 
 def sign(requirement: Json, fields: Json, payer: Any = PAYER) -> str:
     """The signature over these fields in the domain that the requirement names."""
     chain = int(requirement["network"].partition(":")[2])
-    domain = {**requirement["extra"], "chainId": chain, "verifyingContract": requirement["asset"]}
+    names = {name: value for name, value in requirement["extra"].items() if name != "paymentFlow"}
+    domain = {**names, "chainId": chain, "verifyingContract": requirement["asset"]}
     message = {
         **fields,
         **{name: int(fields[name]) for name in ("value", "validAfter", "validBefore")},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import httpx
@@ -11,7 +12,7 @@ from tradesdk_mock import GapOptions, MockClock, MockServer, MockService
 
 from .._rows import each_of
 from .._stock import stocked
-from ._buyer import BODY, PATH, PRICE, Shop, good_body, tokens
+from ._buyer import BODY, PATH, PRICE, Answer, Shop, good_body, tokens
 from ._http import START, client, error, ok
 from ._paying import ALL, JSON, PAID, PAYER, STRANGER, decode
 
@@ -190,3 +191,52 @@ def test_payer_balance(dollars: int) -> None:
     assert answer.receipt()["success"] is True
     assert shop.payments.balance(PAYER.address) == dollars * 1_000_000 - PRICE
     assert shop.payments.balance(STRANGER.address) == dollars * 1_000_000
+
+
+@each_of("value", ["header", "body", "both"])
+def test_offer_in(value: str) -> None:
+    shop = Shop(offer_in=value)
+    answer = shop.post("token-prices", tokens("ETH"))
+    offers = {"header": header_of(answer), "body": answer.body}
+    found = {name: {**offer, "error": None} for name, offer in offers.items() if "accepts" in offer}
+    assert set(found) == ({"header", "body"} if value == "both" else {value})
+    assert all(offer == {**shop.ask(), "error": None} for offer in found.values())
+    assert shop.buy(1).status == 200
+
+
+@each_of(("offer_in", "value"), list(product(["header", "body", "both"], ["header", "body"])))
+def test_reason_in(offer_in: str, value: str) -> None:
+    """One place only: with the offer in the header, or in the body."""
+    shop = Shop(offer_in=offer_in, reason_in=value)
+    shop.payments.set_balance(PAYER.address, 0)
+    answer = shop.buy(1)
+    there = "header" if value == "header" and offer_in != "body" else "body"
+    reasons = {"header": header_of(answer).get("error"), "body": answer.body.get("error")}
+    assert reasons == {"header": None, "body": None} | {there: "insufficient_funds"}
+
+
+def header_of(answer: Answer) -> Any:
+    return decode(answer.headers["payment-required"]) if "payment-required" in answer.headers else {}
+
+
+@each_of(("value", "choice"), [("authorization", 0), ("upfront", 0), ("both", 0), ("both", 1)])
+def test_flow(value: str, choice: int) -> None:
+    """Paid before the work, an error costs the price too, and has a receipt."""
+    shop = Shop(flow=value)
+    ways = [way["extra"].get("paymentFlow", "authorization") for way in shop.ask()["accepts"]]
+    assert ways == (["upfront", "authorization"] if value == "both" else [value])
+    is_upfront = ways[choice] == "upfront"
+    assert shop.buy(1, choice=choice).receipt()["success"] is True
+    nothing = tokens("NOPE")
+    unknown = shop.buy(2, body=nothing, choice=choice)
+    assert unknown.status == 404
+    assert [each.delivered for each in shop.payments.settlements()] == [200, 404][: 1 + is_upfront]
+    assert shop.payments.balance(PAYER.address) == 1_000 * 1_000_000 - PRICE * (1 + is_upfront)
+    if is_upfront:
+        assert decode(unknown.headers["payment-response"])["success"] is True
+        assert header_of(shop.buy(2, body=nothing, choice=choice))["error"] == "invalid_exact_evm_nonce_already_used"
+    shop.add_fault("settlement", reason="transaction_failed")
+    failed = shop.buy(3, choice=choice)
+    receipt = decode(failed.headers["payment-response"])
+    assert (failed.status, receipt["success"], receipt["errorReason"]) == (402, False, "transaction_failed")
+    assert shop.settled() == 1 + is_upfront

@@ -40,7 +40,7 @@ def offer(error: str | None) -> RawResponse:
 
 
 def in_body(error: str | None) -> RawResponse:
-    """A 402 whose body says why, which is not part of the protocol."""
+    """A 402 whose body says why."""
     return RawResponse(402, Headers(), json.dumps({"x402Version": 1, "accepts": [], "error": error}).encode())
 
 
@@ -116,6 +116,12 @@ def test_a_refusal_at_a_look(reason: str) -> None:
     assert classify(offer(reason), BROKEN).reason == reason
 
 
+@each_of("reason", [*LOOKS, *SETTLEMENTS, "nonce_already_used", "settlement_pending", "Pay!", ""])
+def test_a_reason_in_the_body_means_the_same(reason: str) -> None:
+    one, other = classify(in_body(reason), BROKEN), classify(offer(reason), BROKEN)
+    assert (one.meaning, one.reason, one.unfunded) == (other.meaning, other.reason, other.unfunded)
+
+
 @each_of("reason", SETTLEMENTS)
 def test_a_failure_after_the_look_or_one_that_nobody_knows(reason: str) -> None:
     assert verdict(offer(reason)) is OPEN
@@ -146,7 +152,7 @@ def test_spent(reason: str) -> None:
         offer("Payment required"),
         offer(None),
         offer(""),
-        *(in_body(reason) for reason in ("insufficient_funds", "nonce_already_used", "settlement_pending", None)),
+        *(in_body(reason) for reason in ("Payment required", "", None)),
         RawResponse(402, Headers(), b""),
         RawResponse(402, Headers(), b"<html>pay</html>"),
         RawResponse(402, Headers([("payment-required", "%%%")]), b"{}"),

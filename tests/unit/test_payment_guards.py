@@ -156,6 +156,25 @@ def test_a_dearer_offer_to_a_known_recipient_beats_a_cheap_one_to_a_stranger() -
     assert chosen(cheap, known, pay_to=[PAY_TO]).raw == known
 
 
+UPFRONT = {**DOMAIN, "paymentFlow": "upfront"}
+
+
+@each_of("most", [10_000, 60_000])
+def test_upfront_is_taken_only_where_nothing_else_is_acceptable(most: int) -> None:
+    plain, cheap, cheapest = (
+        requirement_2(),
+        requirement_2(amount="9999", extra=UPFRONT),
+        requirement_2(amount="9998", extra=UPFRONT),
+    )
+    for accepts in itertools.permutations((plain, cheap, cheapest)):
+        offer = parse_offer(answer_2(offer_2(*accepts)))
+        asked: dict[str, Any] = {"url": RESOURCE["url"], "payer": PAYER, "most": most, "max_validity": CAP}
+        best = plain if most == 60_000 else cheapest
+        assert choose(offer, allow_upfront=True, **asked).raw == best
+        if most == 60_000:
+            assert choose(offer, **asked).raw == plain
+
+
 SHOP = "https://shop.example/v1/token-prices"
 SAME_PLACE = [
     *("https://SHOP.example.:443/v1/token-prices/", "https://shop\u3002example/v1/token-prices"),

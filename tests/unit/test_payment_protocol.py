@@ -104,8 +104,14 @@ def test_the_longest_and_the_shortest_identifier(identifier: str) -> None:
         (answer_2(b""), None),
         (answer_2(b"<html>"), None),
         (answer_2("x" * 70_000), None),
-        (answer_2(b"?", body=VERSION_1), None),
-        (answer_without_header(VERSION_1), None),
+        (answer_2(b"?", body=VERSION_1), json.loads(VERSION_1)["error"]),
+        (answer_without_header(VERSION_1), json.loads(VERSION_1)["error"]),
+        (answer_without_header(offer_2(error="insufficient_funds")), "insufficient_funds"),
+        (answer_without_header({"success": False, "data": None, "error": "insufficient_funds"}), "insufficient_funds"),
+        (answer_2(offer_2(error="first"), body=b'{"error": "second"}'), "first"),
+        (answer_2({"accepts": []}, body=b'{"error": "second"}'), "second"),
+        (answer_2({"accepts": []}, body=b'{"error": {"code": "second"}}'), None),
+        (answer_without_header(b'{"error": "' + b"x" * 70_000 + b'"}'), None),
     ],
 )
 def test_why_payment_is_asked_for(response: RawResponse, told: str | None) -> None:
@@ -231,7 +237,11 @@ def test_a_header_of_64_kib_and_one_that_is_larger() -> None:
         (VERSION_1, True),
         (b'{"x402Version": 1}', True),
         (VERSION_1[:-1], False),
-        (json.dumps(offer_2()).encode(), False),
+        (json.dumps(offer_2()).encode()[:-1], False),
+        (json.dumps([offer_2()]).encode(), False),
+        (b'{"x402Version": 2}', False),
+        (b'{"x402Version": "2", "accepts": []}', False),
+        (b'{"accepts": []}', False),
         (b'[{"x402Version": 1}]', False),
         (b'{"error": {"code": "payment_required", "message": "pay"}}', False),
         (b"<h1>Payment required</h1>", False),
@@ -240,11 +250,44 @@ def test_a_header_of_64_kib_and_one_that_is_larger() -> None:
         (b"{}", False),
     ],
 )
-def test_without_the_header_there_is_no_offer(body: bytes, is_version_1: bool) -> None:
-    """Whatever the body says; where it is an offer of version 1, the error says so."""
+def test_a_body_that_is_no_offer_either(body: bytes, is_version_1: bool) -> None:
+    """Where it is an offer of version 1, the error says so."""
     error = refused(answer_without_header(body), "unsupported_payment")
-    assert "it has no PAYMENT-REQUIRED header" in error.message
+    assert "it has no offer in a PAYMENT-REQUIRED header or in its body" in error.message
     assert ("its body is an offer of x402 version 1, and only version 2 is supported" in error.message) is is_version_1
+
+
+def test_without_the_header_the_offer_is_in_the_body() -> None:
+    """It is returned unchanged, as one in a header is."""
+    richer = offer_2(requirement_2(more={"a": [1, None]}), extensions=IDENTIFIER, theirs="too")
+    offer = parse_offer(answer_without_header(richer))
+    assert offer == parse_offer(answer_2(richer))
+    assert written(offer)["accepted"] == requirement_2(more={"a": [1, None]})
+
+
+@each_of(
+    ("change", "code"),
+    [
+        ({"accepts": {}}, "malformed_offer"),
+        ({"accepts": [1]}, "malformed_offer"),
+        ({"extensions": []}, "malformed_offer"),
+        ({"resource": "half a character: \ud83d"}, "malformed_offer"),
+        ({"padding": "x" * 70_000}, "offer_too_large"),
+    ],
+)
+def test_an_offer_in_the_body_is_read_as_strictly(change: dict[str, Any], code: str) -> None:
+    assert "its body" in refused(answer_without_header(offer_2() | change), code).message
+
+
+@each_of("header", [b"?", b"[]", b"{", "", {"x402Version": 2}, {"accepts": []}])
+def test_one_in_the_header_that_cannot_be_read_ends_it(header: Any) -> None:
+    """Whatever the body says: two offers of one answer may be of two senders."""
+    refused(answer_2(header, body=json.dumps(offer_2()).encode()), "malformed_offer")
+
+
+def test_of_two_offers_that_in_the_header_counts() -> None:
+    cheap, dear = offer_2(requirement_2(amount="1")), offer_2(requirement_2(amount="2"))
+    assert parse_offer(answer_2(dear, body=json.dumps(cheap).encode())).accepts[0].amount == "2"
 
 
 def test_foreign_text_is_shown_with_care() -> None:

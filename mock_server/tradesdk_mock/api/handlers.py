@@ -175,7 +175,7 @@ def paywall(context: Context) -> None:
         from ..payments import facilitator  # loaded here: most worlds never see a payment
 
         paid = PaidRequest(context.request, payment, offer, faults)
-        context.answer = facilitator.verify(world, paid)
+        context.answer = facilitator.verify(world, paid) or facilitator.settle_upfront(world, paid)
         if context.answer is not None:
             context.error = CODES.get(context.answer.status)
             return
@@ -210,11 +210,11 @@ def call_market_endpoint(context: Context) -> None:
 
 
 def settle(context: Context) -> None:
-    """Take the money of an answer below 400; any other costs nothing."""
+    """Take the money of an answer below 400; any other costs nothing, unless it was paid before the work."""
     answer, paid, world = context.answer, context.paid, context.world
     if answer is None or paid is None:
         return
-    if answer.status < 400:
+    if answer.status < 400 or paid.payment.taken:
         from ..payments import facilitator
 
         context.answer = facilitator.settle(world, paid, answer)

@@ -132,6 +132,19 @@ class GapOptions:
         "one",
         "several",
     )
+    offer_in: str = _choice("where the offer of a 402 is", "header", "body", "both")
+    reason_in: str = _choice(
+        "where the reason of a refused payment is, if the offer is in the header: with it, or in the body",
+        "header",
+        "body",
+    )
+    flow: str = _choice(
+        "when the money is taken: after the work, before it (paymentFlow: upfront; an error then costs the price), or"
+        " both are offered",
+        "authorization",
+        "upfront",
+        "both",
+    )
     payer_balance: int = _number("US dollars of each payer at the start", 1_000, 0, 10**9, 0, 1)
 
     def __new__(cls, **options: object) -> GapOptions:

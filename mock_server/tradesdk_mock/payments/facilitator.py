@@ -23,6 +23,7 @@ from .requirements import (
     NETWORK,
     NO_MATCH,
     SCHEME,
+    UPFRONT,
     VERSION,
     Offer,
     PaidRequest,
@@ -70,8 +71,22 @@ def verify(world: World, paid: PaidRequest) -> Answer | None:
     return None
 
 
+def settle_upfront(world: World, paid: PaidRequest) -> Answer | None:
+    """Take the money before the work, if that is what was offered and paid; 402 if that fails."""
+    if not UPFRONT.items() <= paid.payment.requirement["extra"].items():
+        return None
+    failing = paid.faults.take("settlement")
+    if failing is not None:
+        return _unsettled(world, paid, **failing)
+    settlements.settle(world, paid.request, paid.payment)
+    return None
+
+
 def settle(world: World, paid: PaidRequest, answer: Answer) -> Answer:
-    """Take the money: nonce, balance and settlement change together, with the request's transaction."""
+    """Take the money: nonce, balance and settlement change together, with the request's transaction.
+
+    Where it was taken before the work, an error has a receipt too.
+    """
     payment = paid.payment
     failing = paid.faults.take("settlement")
     if failing is not None:
@@ -80,7 +95,8 @@ def settle(world: World, paid: PaidRequest, answer: Answer) -> Answer:
     status = 402 if overlooked else answer.status
     transaction = settlements.settle(world, paid.request, payment, status=status)
     receipt = _receipt(payment, {"success": True, "transaction": transaction})
-    _store_answer(world, paid, encoded(receipt), answer)
+    if status < 400:
+        _store_answer(world, paid, encoded(receipt), answer)
     settlements.conclude(world, payment, "settled", status)
     if overlooked:
         return payment_required(world, paid.offer)

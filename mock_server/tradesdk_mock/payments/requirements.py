@@ -25,6 +25,8 @@ NETWORK = "eip155:8453"
 ASSET = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 ASSET_DOMAIN = {"name": "USD Coin", "version": "2"}
 IDENTIFIER = "payment-identifier"
+UPFRONT = {"paymentFlow": "upfront"}
+"""In `extra` of a way to pay: the money is taken before the work."""
 _TEST_NETWORK = "eip155:84532"
 _TEST_ASSET = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
 _TEST_DOMAIN = {"name": "USDC", "version": "2"}
@@ -105,7 +107,11 @@ def make_offer(world: World, request: Request, faults: PaymentFaults, micro_usd:
             _requirement(micro_usd, receiver, window)
             | {"network": _TEST_NETWORK, "asset": _TEST_ASSET, "extra": dict(_TEST_DOMAIN)},
         ]
-    accepts.append(_requirement(micro_usd, receiver, window))
+    usual = _requirement(micro_usd, receiver, window)
+    if world.gaps.flow != "authorization":
+        accepts.append(usual | {"extra": ASSET_DOMAIN | UPFRONT})
+    if world.gaps.flow != "upfront":
+        accepts.append(usual)
     extensions: dict[str, Any] = {}
     if world.gaps.payment_identifier != "none":
         required = world.gaps.payment_identifier == "required"
@@ -122,18 +128,22 @@ def pay_to(seed: int) -> str:
 
 
 def payment_required(world: World, offer: Offer, error: str = _ASK) -> Answer:
-    """402 with the offer in its header."""
-    overrides = offer.overrides
+    """402 with the offer in its header, in its body or in both, and the reason in one of them."""
+    gaps, overrides = world.gaps, offer.overrides
+    above = error if gaps.reason_in == "header" else None
+    below = None if above is not None and gaps.offer_in != "body" else error
     headers: list[Header] = []
     header = overrides.get("header")
-    if header != "":
-        value = encoded(_content(offer, error)) if header is None else str(header).encode("ascii")
-        headers.append((b"payment-required", value))
+    if header is None and gaps.offer_in != "body":
+        headers.append((b"payment-required", encoded(_content(offer, above))))
+    elif header:
+        headers.append((b"payment-required", str(header).encode("ascii")))
     if "body" in overrides:
         content = str(overrides["body"]).encode()
         headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
         return Answer(402, headers=headers, body=content)
-    return Answer(402, {}, headers)
+    body = merged({"error": below}, None) if gaps.offer_in == "header" else _content(offer, below)
+    return Answer(402, body, headers)
 
 
 def encoded(value: object) -> bytes:
@@ -141,7 +151,7 @@ def encoded(value: object) -> bytes:
     return base64.b64encode(to_json(value))
 
 
-def _content(offer: Offer, error: str) -> dict[str, Any]:
+def _content(offer: Offer, error: str | None) -> dict[str, Any]:
     found = {
         "x402Version": VERSION,
         "error": error,

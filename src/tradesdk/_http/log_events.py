@@ -29,6 +29,7 @@ LogEvent = Literal[
     "create_found",
     "tokens_unchecked",
     "clock_difference",
+    "recipient_remembered",
     "payment_resent",
     "payment_warning",
     "batch_passed_over",
@@ -65,6 +66,7 @@ class LogFields(TypedDict, total=False):
     status: int
     seconds: float
     payment_id: str
+    address: str
     chain: int
     tries: int
     start: datetime
@@ -132,6 +134,12 @@ def limiter_failed(error: Exception) -> None:
 def ledger_failed(error: TradeError, payment_id: str) -> None:
     """Log that something about a payment could not be written down; the call goes on."""
     event("ledger_failed", "payment %(payment_id)s: %(reason)s", error, level=logging.ERROR, payment_id=payment_id)
+
+
+def log_recipient(origin: str, address: str) -> None:
+    """Log the first recipient of a service: from now on only this one is paid there."""
+    text = "%(address)s is remembered as the recipient of %(url)s; another one is refused"
+    event("recipient_remembered", text, level=logging.INFO, address=address, url=printable(origin, 300))
 
 
 def log_retry(error: APIError, wait: float) -> None:

@@ -80,6 +80,8 @@ class MarketClient(BaseClient):
         ledger: where payments are recorded; else a file in TRADE_HOME or in the user's data folder. The client closes
             it only if it opened it.
         pay_to: the only addresses to pay. By default the first address paid is remembered, and a change is refused.
+        allow_upfront: also pay services that take the money before they do the work (`paymentFlow: upfront`), where
+            they offer nothing else. They may take it and answer with an error: then the payment is in doubt.
         base_url: the service's URL; else TRADE_MARKET_BASE_URL, TRADE_BASE_URL, or that of `http_client`.
         send_api_key: also send the API key, which the service is not known to need.
         api_key: that key; else TRADE_API_KEY.
@@ -124,6 +126,7 @@ class MarketClient(BaseClient):
         budget: Budget | None = None,
         ledger: Ledger | None = None,
         pay_to: Sequence[str] = (),
+        allow_upfront: bool = False,
         base_url: str | None = None,
         send_api_key: bool = False,
         api_key: str | Callable[[], str] | None = None,
@@ -144,7 +147,13 @@ class MarketClient(BaseClient):
     ) -> None:
         settings.instance("budget", budget, Budget, 'a Budget, such as Budget(per_day="5.00")')
         settings.instance("ledger", ledger, Ledger, "a Ledger")
-        flags(wrong_setting, send_api_key=send_api_key, check_tokens=check_tokens, collect=collect)
+        flags(
+            wrong_setting,
+            allow_upfront=allow_upfront,
+            send_api_key=send_api_key,
+            check_tokens=check_tokens,
+            collect=collect,
+        )
         if api_key is not None and not send_api_key:
             raise ConfigError(
                 "api_key= has no effect without send_api_key=True: market data is paid for, without a key"
@@ -185,6 +194,7 @@ class MarketClient(BaseClient):
             budget=(budget or Budget()).strictest(Budget.from_environment()),
             max_validity=checked_validity(max_validity),
             pay_to=recipients,
+            allow_upfront=allow_upfront,
             continue_for=settings.continue_for(continue_for),
             collect=collect,
             clock=session.clock,

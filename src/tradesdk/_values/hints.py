@@ -80,7 +80,8 @@ HINTS: dict[str, str] = {
     "unsupported_domain": _FOREIGN_OFFER,
     "unsupported_method": _FOREIGN_OFFER,
     "unsupported_flow": _FOREIGN_OFFER,
-    "upfront_flow": "report it to the service: it could take the money and answer with an error, so it is not paid",
+    "upfront_flow": "set MarketClient(allow_upfront=True) to pay such a service; it may take the money and answer with "
+    "an error, which then leaves the payment in doubt",
     "foreign_resource": "check the base URL; if it is correct, report the offer to the service",
     "bad_amount": _BROKEN_OFFER,
     "over_price": "to pay that anyway, pass error.details.price as max_price=",

@@ -98,6 +98,7 @@ class Buyer:
         pay_to: the only recipients; empty: those known for the service.
         continue_for: seconds in which an equal call continues an unnamed payment.
         collect: whether an answer counts as collected when its caller gets it.
+        allow_upfront: whether a service is paid that takes the money before the work.
         asks_balance: whether a node is asked for the wallet's balance before the next signature.
     """
 
@@ -110,6 +111,7 @@ class Buyer:
     collect: bool
     clock: Clock
     time: ServiceClock
+    allow_upfront: bool = False
     asks_balance: bool = False
     _payer: str | None = None
 
@@ -214,7 +216,13 @@ def guarded(
     most = intent.amount if intent.max_price is None else intent.max_price
     accepted = buyer.pay_to or tuple(addresses(settings.get(recipients_of(intent.origin))))
     requirement = choose(
-        offer, url=intent.url, payer=buyer.payer, most=most, pay_to=accepted, max_validity=buyer.max_validity
+        offer,
+        url=intent.url,
+        payer=buyer.payer,
+        most=most,
+        pay_to=accepted,
+        max_validity=buyer.max_validity,
+        allow_upfront=buyer.allow_upfront,
     )
     return Terms(earlier, offer, requirement)
 

@@ -19,7 +19,7 @@ from .._values.money import shown_usd, usd
 from .._values.payment import LONGEST_VALIDITY, NETWORK, USDC
 from .._values.text import printable
 from ..errors import ErrorCode, PaymentRefusedError
-from .protocol import Offer, Requirement
+from .protocol import UPFRONT, Offer, Requirement
 
 SCHEME = "exact"
 DOMAIN_NAME = "USD Coin"
@@ -63,23 +63,33 @@ class _Limits(NamedTuple):
     most: int
     trusted: Mapping[str, str]
     max_validity: int
+    allow_upfront: bool
 
 
 def choose(
-    offer: Offer, *, url: str, payer: str, most: int, pay_to: Collection[str] = (), max_validity: int
+    offer: Offer,
+    *,
+    url: str,
+    payer: str,
+    most: int,
+    pay_to: Collection[str] = (),
+    max_validity: int,
+    allow_upfront: bool = False,
 ) -> Requirement:
     """The cheapest acceptable requirement; the first of those with the same price.
+
+    One that is paid before the work is taken only where no other is acceptable, whatever the others cost.
 
     If none is acceptable, the refusal of the one that passed most checks is raised.
     """
     check_url(url)
-    limits = _Limits(url, payer, most, {address.lower(): address for address in pay_to}, max_validity)
+    limits = _Limits(url, payer, most, {address.lower(): address for address in pay_to}, max_validity, allow_upfront)
     best: Requirement | None = None
     closest: _Refusal | None = None
     for requirement in offer.accepts:
         refusal = _refusal(offer, requirement, limits)
         if refusal is None:
-            if best is None or int(requirement.amount) < int(best.amount):
+            if best is None or _rank(requirement) < _rank(best):
                 best = requirement
         elif refusal.is_closer_than(closest):
             closest = refusal
@@ -90,6 +100,10 @@ def choose(
     others = len(offer.accepts) - 1
     more = "" if not others else f" ({others} other {'offer was' if others == 1 else 'offers were'} refused as well)"
     raise PaymentRefusedError(closest.message + more, code=closest.code, hint=closest.hint, details=closest.details)
+
+
+def _rank(requirement: Requirement) -> tuple[bool, int]:
+    return requirement.extra.get("paymentFlow") == UPFRONT, int(requirement.amount)
 
 
 def longest_validity(requirement: Requirement, max_validity: int) -> int:
@@ -139,7 +153,7 @@ def _refusal(offer: Offer, requirement: Requirement, limits: _Limits) -> _Refusa
     if requirement.asset.lower() != USDC.lower():
         return _Refusal(2, "unsupported_asset", _not("asset", requirement.asset, USDC))
     return (
-        _refused_transfer(requirement)
+        _refused_transfer(requirement, allow_upfront=limits.allow_upfront)
         or _refused_resource(offer, requirement, limits.url)
         or _refused_amount(requirement, limits.most)
         or _refused_recipient(requirement, limits)
@@ -147,7 +161,7 @@ def _refusal(offer: Offer, requirement: Requirement, limits: _Limits) -> _Refusa
     )
 
 
-def _refused_transfer(requirement: Requirement) -> _Refusal | None:
+def _refused_transfer(requirement: Requirement, *, allow_upfront: bool) -> _Refusal | None:
     extra = requirement.extra
     name, version = extra.get("name"), extra.get("version")
     if name != DOMAIN_NAME or version != DOMAIN_VERSION:
@@ -162,10 +176,9 @@ def _refused_transfer(requirement: Requirement) -> _Refusal | None:
     method, flow = extra.get("assetTransferMethod"), extra.get("paymentFlow")
     if method not in (None, "eip3009"):
         return _Refusal(4, "unsupported_method", _not("transfer method", method, "eip3009"))
-    if flow == "upfront":
-        hint = "such a service can take the money and answer with an error, so this client does not pay it"
-        return _Refusal(5, "upfront_flow", "the service takes the money before it answers", hint)
-    if flow not in (None, "authorization"):
+    if flow == UPFRONT and not allow_upfront:
+        return _Refusal(5, "upfront_flow", "the service takes the money before it does the work (paymentFlow: upfront)")
+    if flow not in (None, "authorization", UPFRONT):
         return _Refusal(5, "unsupported_flow", _not("payment flow", flow, "authorization"))
     return None
 

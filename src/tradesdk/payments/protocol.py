@@ -26,6 +26,8 @@ _TOO_LARGE = f"larger than {MAX_OFFER // 1024} KiB"
 _ONLY = f"and only version {VERSION} is supported"
 
 IDENTIFIER = "payment-identifier"
+UPFRONT = "upfront"
+"""The `paymentFlow` of a service that takes the money before it does the work."""
 _RECEIPT_AMOUNT = re.compile(r"[0-9]{1,78}", re.ASCII)
 
 
@@ -69,19 +71,21 @@ def authorization(payment: Payment) -> dict[str, str]:
 
 
 def parse_offer(response: RawResponse) -> Offer:
-    header, where = response.headers.get(OFFER_HEADER), "its PAYMENT-REQUIRED header"
+    """The offer of a 402: that of its header or, without one, of its body."""
+    header = response.headers.get(OFFER_HEADER)
+    where = "its body" if header is None else "its PAYMENT-REQUIRED header"
 
     def refused(code: ErrorCode, why: str) -> PaymentRefusedError:
         message = f"the {response.status} response requires payment, but {why}"
         return PaymentRefusedError(message, code=code, response=response)
 
-    if header is None:
-        body = f": its body is an offer of x402 version 1, {_ONLY}" if _has_version_1(response.content) else ""
-        raise refused("unsupported_payment", f"it has no PAYMENT-REQUIRED header{body}")
-    if len(header) > MAX_OFFER:
+    if len(response.content if header is None else header) > MAX_OFFER:
         raise refused("offer_too_large", f"{where} is {_TOO_LARGE}")
-    try:
-        offer = read_header(header, parse_strictly)  # it is returned to the service unchanged
+    if header is None and not _is_offer(response.content):
+        version_1 = f": its body is an offer of x402 version 1, {_ONLY}" if _has_version_1(response.content) else ""
+        raise refused("unsupported_payment", f"it has no offer in a PAYMENT-REQUIRED header or in its body{version_1}")
+    try:  # it is returned to the service unchanged
+        offer = _object(response.content, parse_strictly) if header is None else read_header(header, parse_strictly)
         parse_strictly(_to_json(offer))  # 1e999 is read as infinity, which no JSON can repeat
     except ValueError as error:
         raise refused("malformed_offer", f"{where} is not an offer: {printable(str(error), 120)}") from None
@@ -99,12 +103,25 @@ def parse_offer(response: RawResponse) -> Offer:
 
 
 def offer_error(response: RawResponse) -> str | None:
-    """The `error` of a 402: why payment is required or was refused. None if it is missing or cannot be read."""
+    """The `error` of a 402: why payment is required or was refused. None if it is missing or cannot be read.
+
+    That of the offer in the header or, without one, of the JSON in the body.
+    """
+    for found in (_in_header(response), _in_body(response.content)):
+        error = found.get("error")
+        if isinstance(error, str) and error.strip():
+            return error
+    return None
+
+
+def is_upfront(payment: Payment) -> bool:
+    """Whether a payment that is being sent is for a service that takes the money before it does the work."""
     try:
-        error = read_header(response.headers.get(OFFER_HEADER, "")).get("error")
+        accepted = read_header(payment.header or "").get("accepted")
     except ValueError:
-        return None
-    return error if isinstance(error, str) and error.strip() else None
+        return False
+    extra = accepted.get("extra") if isinstance(accepted, dict) else None
+    return isinstance(extra, dict) and extra.get("paymentFlow") == UPFRONT
 
 
 def encode_payment(
@@ -197,6 +214,10 @@ def read_header(text: str, parse: Callable[[bytes], Any] = parse_json) -> dict[s
         content = binascii.a2b_base64(text, strict_mode=True)
     except ValueError:
         raise ValueError("it is not base64") from None
+    return _object(content, parse)
+
+
+def _object(content: bytes, parse: Callable[[bytes], Any]) -> dict[str, Any]:
     try:
         value = parse(content)
     except ValueError as error:
@@ -206,12 +227,29 @@ def read_header(text: str, parse: Callable[[bytes], Any] = parse_json) -> dict[s
     return value
 
 
-def _has_version_1(body: bytes) -> bool:
+def _in_header(response: RawResponse) -> dict[str, Any]:
+    """The offer in the header of a response; empty if there is none."""
     try:
-        offer = parse_json(body)
+        return read_header(response.headers.get(OFFER_HEADER, ""))
     except ValueError:
-        return False
-    return isinstance(offer, dict) and offer.get("x402Version") == 1
+        return {}
+
+
+def _in_body(body: bytes) -> dict[str, Any]:
+    """The JSON object that a body is; empty if it is none."""
+    try:
+        return _object(body, parse_json) if len(body) <= MAX_OFFER else {}
+    except ValueError:
+        return {}
+
+
+def _is_offer(body: bytes) -> bool:
+    found = _in_body(body)
+    return found.get("x402Version") == VERSION and "accepts" in found
+
+
+def _has_version_1(body: bytes) -> bool:
+    return _in_body(body).get("x402Version") == 1
 
 
 def _requirement(raw: dict[str, Any]) -> Requirement:

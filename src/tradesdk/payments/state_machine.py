@@ -16,7 +16,7 @@ from .._http.retry import Failure, FailureCause, RetryPolicy
 from .._values.http import RawResponse
 from .._values.payment import Payment, PaymentStage, ReasonCode, Receipt
 from .._values.text import printable
-from .protocol import offer_error, read_receipt
+from .protocol import is_upfront, offer_error, read_receipt
 
 MAX_RESENDS = 5
 MAX_RESENDS_NO_REASON = 2
@@ -188,6 +188,8 @@ def judge(
 ) -> Judgment:
     """What to do after an answer: `at` the latest estimate of the service's time, and `now` by the local clock."""
     meaning, wait = report.meaning, None
+    if meaning is REFUSED and is_upfront(payment):
+        meaning = OPEN  # it may have been taken before the work
     says_no = meaning.refused or report.failure.status == 402
     handed_over, in_doubt, resends = tries.handed_over, tries.in_doubt, tries.resends
     bare = tries.bare + (meaning is BARE)

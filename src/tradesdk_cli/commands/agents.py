@@ -148,7 +148,7 @@ def create(
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Create an agent. It is idle at first."""
+    """Create an agent. It is idle at first: it is started in the dashboard, as the service has no endpoint for it."""
     from tradesdk import Agent
     from tradesdk_cli.confirm import Change, approve, check
     from tradesdk_cli.lookup import WALLETS, id_of

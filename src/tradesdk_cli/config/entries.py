@@ -110,6 +110,13 @@ ENTRIES: dict[str, Entry] = {
     "base_url": Entry('an address, such as "https://api.example.com"', _is_text, variable="TRADE_BASE_URL"),
     "market_url": Entry('an address, such as "https://market.example.com"', _is_text, variable="TRADE_MARKET_BASE_URL"),
     "rpc_url": Entry("an address", _is_text, _hosts, "TRADE_RPC_URL", profile=False),
+    "allow_upfront": Entry(
+        "true or false: whether a service is paid that takes the money before it does the work",
+        lambda value: type(value) is bool,
+        lambda text: _BOOLEANS[text.lower()],
+        "TRADE_ALLOW_UPFRONT",
+        default=False,
+    ),
     "fleet_url": Entry(
         '"postgresql://USER@HOST/DATABASE" without a password: PGPASSWORD or ~/.pgpass has that', _is_fleet_url
     ),
@@ -120,8 +127,9 @@ ENTRIES: dict[str, Entry] = {
     "retries": Entry("a whole number from 0 to 5", _whole(0, 5), _number, "TRADE_MAX_RETRIES"),
     "verbose": Entry("0, 1 or 2", _whole(0, 2), _number, default=0),
 }
-SHOWN = tuple(
-    "profile profiles mock world base_url market_url rpc_url fleet_url api_key output timeout retries verbose".split()  # noqa: SIM905
+SHOWN = (
+    *("profile", "profiles", "mock", "world", "base_url", "market_url", "rpc_url", "allow_upfront", "fleet_url"),
+    *("api_key", "output", "timeout", "retries", "verbose"),
 )
 """What `trade config list` shows, in this order."""
 

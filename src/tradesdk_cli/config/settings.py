@@ -50,6 +50,8 @@ class Settings:
     """Where market data is bought: by its own setting, or where everything else is."""
     rpc_url: str | None = None
     """The nodes of Base that are asked what was paid: the hosts only, as a path may be a key."""
+    allow_upfront: bool = False
+    """Whether a service is paid that takes the money before it does the work."""
     fleet_url: str | None = None
     """The PostgreSQL database of the fleet: host and database only, as the URL may have a password."""
     fleet: str | None = field(default=None, repr=False)
@@ -177,6 +179,7 @@ def resolve(
         base_url=base_url,
         market_url=market_url,
         rpc_url=pick("rpc_url"),
+        allow_upfront=pick("allow_upfront"),
         fleet_url=_without_user(fleet),
         fleet=None if mock else fleet,
         api_key=bare_key(environ.get("TRADE_API_KEY", "")) or None,

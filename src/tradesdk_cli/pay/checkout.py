@@ -127,12 +127,14 @@ def _made(
         )
     if not settings.mock:
         refuse_http(at, "TRADE_MARKET_BASE_URL", "the address of market data", "a payment")
+    run.say_recipients()
     key = run.api_key(at, market=True) if send_api_key else None
     if send_api_key and key is None:
         raise ConfigProblem("no API key to send: trade login keeps one", "or leave --send-api-key out")
     client: Any = kind(
         signer=wallet if wallet is not None else Wallet(NOBODY, _no_key) if settings.mock else None,
         ledger=run.ledger,
+        allow_upfront=settings.allow_upfront,
         base_url=at,
         send_api_key=send_api_key,
         api_key=None if key is None else key[0],

@@ -127,14 +127,24 @@ class Answers(dict[str, Answer]):
         Raises:
             Unseen: there is none, or it cannot be read.
         """
-        self.status("offer", 402)
-        try:
-            found = parsed(base64.b64decode(self["offer"].headers["payment-required"], validate=True))
-        except (KeyError, ValueError):
-            found = None
-        if not isinstance(found, dict):
-            raise Unseen("the 402 has no offer that can be read (PAYMENT-REQUIRED)")
+        found = next(filter(None, self.offer_places()), None)
+        if found is None:
+            raise Unseen("the 402 has no offer that can be read, in PAYMENT-REQUIRED or in its body")
         return found
+
+    def offer_places(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+        """The offer in the header of a 402, and that in its body."""
+        self.status("offer", 402)
+        answer = self["offer"]
+        try:
+            header = parsed(base64.b64decode(answer.headers["payment-required"], validate=True))
+        except (KeyError, ValueError):
+            header = None
+        body = answer.body
+        return (
+            header if isinstance(header, dict) else None,
+            body if isinstance(body, dict) and "accepts" in body else None,
+        )
 
     def ways(self) -> list[dict[str, Any]]:
         """The ways to pay that the specification names: scheme exact on Base, the cheapest first.

@@ -61,6 +61,7 @@ _SETTINGS = {
     "b_port": "setting: market_base_url",
     "b_bearer": "setting: send_api_key",
     "payment_window": "10 to 120 s",
+    "flow": "setting: allow_upfront",
     "paywall": "either way",
 }
 """What the client has a setting or bounds for; it relies on none of the others."""
@@ -252,10 +253,34 @@ def offers(a: Answers) -> str:
     return "one" if len(a.offer()["accepts"]) == 1 else "several"
 
 
+def offer_in(a: Answers) -> str:
+    a.offer()
+    header, body = a.offer_places()
+    return "body" if header is None else "header" if body is None else "both"
+
+
+def reason_in(a: Answers) -> str:
+    a.offer()
+    header, _ = a.offer_places()
+    if header is None:
+        raise Unseen("the offer is in the body, and the reason with it")
+    if isinstance(header.get("error"), str):
+        return "header"
+    if isinstance(a["offer"].at("error"), str):
+        return "body"
+    raise Unseen("neither the offer nor the body of the 402 has one")
+
+
+def flow(a: Answers) -> str:
+    flows = {str(inside(way, "extra", "paymentFlow") or "authorization") for way in a.ways()}
+    return "both" if flows == {"authorization", "upfront"} else " and ".join(sorted(flows))
+
+
 _SEEN_BY: tuple[See, ...] = (
     write_status, risk_defaults, order, unknown_values, clock_skew, rate_headers, quotas, agent_quota_status,
     request_quota, unknown_field, time_bounds, enterprise_limit, read_only_account, heartbeat, resume, stream_filter,
     history_lag, b_rate, unknown_token, payment_window, payment_identifier, offers,
+    offer_in, reason_in, flow,
 )  # fmt: skip
 _SEES = {see.__name__: see for see in _SEEN_BY}
 

@@ -81,7 +81,8 @@ class AgentsResource(Resource):
     ) -> Agent:
         """Create an agent; it is `idle` (`POST /v1/agents`).
 
-        If the answer is lost, the agents are listed before a retry, to check whether the agent was created.
+        The service documents no endpoint to start it: that is done in the dashboard. If the answer is lost, the agents
+        are listed before a retry, to check whether the agent was created.
 
         Args:
             name: a display name.

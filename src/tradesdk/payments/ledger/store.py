@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..._fleet.server import SCHEMA, Row, server
 from ..._http.arguments import file_path, flags, seconds
-from ..._http.log_events import ledger_failed
+from ..._http.log_events import ledger_failed, log_recipient
 from ..._values.frames import hides_locals
 from ..._values.payment import Payment, PaymentStage
 from ...errors import InvalidArgumentError, LedgerError, PaymentError, PaymentRefusedError
@@ -275,8 +275,10 @@ class Ledger:
         payment, now = change.payment, change.now
         reads = _reads(now, payment.fingerprint, change.since, change.over, run=payment.run, without=payment.id)
         other_payer = sql.OTHER_PAYER, (payment.purchase, payment.payer)
+        is_first = False  # of the recipients of the service
 
         def step(db: Transaction) -> LedgerRow | PaymentRefusedError | None:
+            nonlocal is_first
             rows, sums, settings, oldest, run, others = db.read(*reads, other_payer)
             if abs(self._engine.ahead) > MAX_AHEAD:
                 raise errors.clocks_differ(self._engine.shown, self._engine.ahead)
@@ -286,6 +288,7 @@ class Ledger:
             row = self._row(rows[0]) if rows else None
             other = sql.payment_of(others[0]) if others else None
             after = change(row, accounts, run=sql.run_sum(run), other=other)
+            is_first = isinstance(after, LedgerRow) and rules.recipients_of(change.origin) in after.settings
             return self._save(db, row, after) if isinstance(after, LedgerRow) else after
 
         def late() -> Late:
@@ -294,6 +297,8 @@ class Ledger:
         result = self._engine.run(step, write=True, owner=change.owner, late=late)
         if isinstance(result, PaymentRefusedError):  # raised here, so that what is deleted stays so
             raise result
+        if is_first:
+            log_recipient(change.origin, payment.pay_to)
         return result
 
     def update(self, payment_id: str, change: LedgerChange, row: LedgerRow | None = None) -> LedgerRow:
