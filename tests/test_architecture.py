@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tradesdk.fleet
+import tradesdk.local
 
 from .test_surface import PUBLIC
 
@@ -162,7 +163,7 @@ ALLOWED_LAZILY = {
     ("tradesdk/_system/clock.py", "anyio"),  # the system's clock waits for the async flavour too
     ("tradesdk/payments/protocol.py", "pydantic_core"),  # writes what that reader read
     ("tradesdk/_system/file_lock.py", "filelock"),
-    ("tradesdk/_http/settings.py", "platformdirs"),  # where a user's files live
+    ("tradesdk/_local/folders.py", "platformdirs"),  # where a user's files live
     ("tradesdk/_values/http.py", "pydantic_core"),  # reads JSON that no model reads, without overflowing the stack
 }
 
@@ -193,7 +194,9 @@ def test_third_party_packages_of_the_mock() -> None:
 
 def test_cli_uses_public_names_only() -> None:
     mine = [one for one in every_import() if one.file.startswith("tradesdk_cli/")]
-    public = PUBLIC | {""} | {f"fleet.{name}" for name in ("", *tradesdk.fleet.__all__)} | {"fleet"}
+    public = PUBLIC | {"", "fleet", "local"}
+    for module in (tradesdk.fleet, tradesdk.local):
+        public |= {f"{module.__name__.partition('.')[2]}.{name}" for name in module.__all__}
     inner = [str(one) for one in mine if one.top == "tradesdk" and one.target.partition(".")[2] not in public]
     assert inner == []
     allowed = sys.stdlib_module_names | CLI_THIRD_PARTY | {"tradesdk", "tradesdk_cli", "tradesdk_mock"}

@@ -114,6 +114,11 @@ def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, req
         monkeypatch.setenv("TRADE_BASE_URL", server.url)
         monkeypatch.setenv("TRADE_WALLET_KEY", "0x" + "11" * 32)
         monkeypatch.setenv("TRADE_HOME", str(tmp_path))
+        if page.name == "keys.md":
+            monkeypatch.delenv("TRADE_API_KEY")
+            monkeypatch.delenv("TRADE_BASE_URL")
+            monkeypatch.setenv("TRADE_PROFILE", "alice")
+            logged_in(tmp_path, server.url, alice="mock_full_me", bob="mock_read_me")
         if page.name == "fleet.md":
             monkeypatch.setenv("TRADE_FLEET", request.getfixturevalue("postgres").url())
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where an example makes a folder
@@ -131,6 +136,16 @@ def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, req
             else:
                 assert printed == "", f"{name_of(page)}:{block.start}: nothing is shown of what this prints:\n{printed}"
     checked.write()
+
+
+def logged_in(home: Path, url: str, **keys: str) -> None:
+    """What `trade login` would have saved."""
+    (home / "keys").mkdir()
+    for name, key in keys.items():
+        (home / "keys" / name).write_text(f"{key}\n", encoding="utf-8")
+        (home / "keys" / name).chmod(0o600)
+        with (home / "config.toml").open("a", encoding="utf-8") as config:
+            config.write(f'[profiles.{name}]\nbase_url = "{url}"\nkey = "file"\n')
 
 
 def run_python(block: Block, page: Path, namespace: dict[str, object]) -> str:

@@ -318,6 +318,25 @@ def test_making_a_client_loads_only_what_it_needs(client: str, never: set[str]) 
     assert loaded & never == set()
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("client", ["TradeClient", "MarketClient"])
+def test_a_profile_is_read_only_when_it_is_named(client: str, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "bob").write_text("k")
+    (tmp_path / "keys" / "bob").chmod(0o600)
+    config.write_text('profile = "bob"\n[profiles.bob]\nbase_url = "https://a.example"\nkey = "file"\n')
+    given = "import os; os.environ |= {'TRADE_HOME': %r, 'TRADE_API_KEY': 'k', 'TRADE_BASE_URL': 'https://b.example'}"
+    make = f"from tradesdk import {client}; {client}()"
+    reading = {"tradesdk._local.clients", "tradesdk._local.profiles", "tradesdk._local.keys", "tomllib", "keyring"}
+    config.chmod(0o666)  # it would be refused
+    assert loaded_by(make, given=given % str(tmp_path)) & reading == set()
+    config.chmod(0o600)
+    make = f"from tradesdk import {client}; {client}(profile='bob')"
+    given = given.replace("'TRADE_API_KEY': 'k', 'TRADE_BASE_URL': 'https://b.example'", "")
+    assert loaded_by(make, given=given % str(tmp_path)) & reading == reading - {"keyring"}
+
+
 def test_errors_load_without_the_network() -> None:
     loaded = loaded_by("from tradesdk import NotFoundError, TradeError")
     assert "tradesdk.errors" in loaded

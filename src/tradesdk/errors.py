@@ -66,6 +66,7 @@ ErrorCode = Literal[
     "missing_package",
     "invalid_base_url",
     "invalid_api_key",
+    "invalid_profile",
     "invalid_budget",
     "invalid_fleet_url",
     "invalid_private_key",

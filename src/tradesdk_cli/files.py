@@ -39,11 +39,13 @@ class Half:
         self._path = path
         self._kept = stat.S_IMODE(path.stat().st_mode) if mode is None and path.exists() else None
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+        from tradesdk.local import try_lock  # output may need no file
+
         remove_halves(path.parent, path.name)
         while True:
             self._half = path.with_name(f".{path.name[:_NAMED]}.{os.urandom(8).hex()}.tmp")
             file = os.open(self._half, flags, 0o644 if mode is None and self._kept is None else mode or 0o600)
-            if _lock(file) is not False and os.fstat(file).st_nlink:
+            if try_lock(file) is not False and os.fstat(file).st_nlink:
                 break
             os.close(file)  # another command took it for one that was left, before it was locked
         self.file = FileIO(file, "wb")
@@ -102,6 +104,8 @@ def write_all(file: FileIO, content: bytes) -> None:
 def remove_halves(folder: Path, name: str | None = None) -> bool:
     """Removes what killed commands left of this file, or of all files of the folder; True when there was something."""
     shape = re.compile(r"\.%s\.[0-9a-f]{16}\.tmp" % (".+" if name is None else re.escape(name[:_NAMED])))
+    from tradesdk.local import try_lock
+
     found = False
     with contextlib.suppress(OSError):
         for half in (each for each in folder.iterdir() if shape.fullmatch(each.name)):
@@ -109,24 +113,11 @@ def remove_halves(folder: Path, name: str | None = None) -> bool:
                 if os.name != "nt":  # there a file that is open cannot be removed
                     file = os.open(half, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
                     stack.callback(os.close, file)
-                    if not _lock(file):
+                    if not try_lock(file):
                         continue
                 half.unlink()
                 found = True
     return found
-
-
-def _lock(file: int) -> bool | None:
-    """Locks a file until it is closed. False: another process has the lock; None: there are no locks."""
-    try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):
-        return None
-    return True
 
 
 @contextlib.contextmanager

@@ -6,8 +6,6 @@ A key comes from a variable or from an encrypted keystore. It never stands on a 
 from __future__ import annotations
 
 import os
-import shlex
-import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +24,6 @@ KEY = "TRADE_WALLET_KEY"
 KEYSTORE = "TRADE_KEYSTORE"
 PASSWORD_FILE = "TRADE_KEYSTORE_PASSWORD_FILE"  # noqa: S105 - the name of a variable
 KEY_HINT = "a private key is 64 hexadecimal digits, with or without 0x in front; an address is not one"
-_LONGEST = 4096
 
 
 class Wallet:
@@ -98,7 +95,7 @@ def own_wallet(settings: Settings, named: Path | None) -> Wallet | None:
         if error.code != "keystore_without_address":
             raise
         address = None
-    return Wallet(address, lambda: LocalSigner.from_keystore(path, lambda: password_of(path)))
+    return Wallet(address, lambda: LocalSigner.from_keystore(path, ask_password(path)))
 
 
 def keystore_path(settings: Settings, named: Path | None) -> Path:
@@ -137,32 +134,23 @@ def play_money(seed: int, note: Callable[[str], object]) -> Wallet:
 # Passwords
 
 
-def password_of(path: Path) -> str:
-    """The password of a keystore: from the file that is named for it, or from whoever sits at the terminal.
-
-    Raises:
-        ConfigProblem: there is neither, or the file is open to others.
-    """
-    return _password(f"the keystore {path} needs its password", f"password of {path}: ")
+def ask_password(keystore: Path) -> Callable[[], str] | None:
+    """Asks for the password of a keystore on the terminal; None: the SDK reads it from the file named for it."""
+    if os.environ.get(PASSWORD_FILE):
+        return None
+    return lambda: _typed(f"the keystore {keystore} needs its password", f"password of {keystore}: ")
 
 
-def new_password() -> str:
-    """A password for a new keystore: from the file, or typed twice.
-
-    Raises:
-        ConfigProblem: there is no way to get one, or it is empty.
-        CliError: the two are not the same.
-    """
-    given = _password("a new keystore needs a password", "a password for the new keystore: ", "repeat the password: ")
-    if not given:
-        raise ConfigProblem("the password is empty", "without one, whoever gets the file has the money")
-    return given
+def ask_new_password() -> Callable[[], str] | None:
+    """Asks twice for the password of a new keystore; None: the SDK reads it from the file named for it."""
+    if os.environ.get(PASSWORD_FILE):
+        return None
+    return lambda: _typed(
+        "a new keystore needs a password", "a password for the new keystore: ", "repeat the password: "
+    )
 
 
-def _password(need: str, question: str, repeat: str | None = None) -> str:
-    given = password_from_file()
-    if given is not None:
-        return given
+def _typed(need: str, question: str, repeat: str | None = None) -> str:
     if not can_hide():
         hint = f"{PASSWORD_FILE} names a file, readable by you only, whose first line is the password"
         raise ConfigProblem(f"{need}, and there is no terminal to ask on", hint)
@@ -170,31 +158,6 @@ def _password(need: str, question: str, repeat: str | None = None) -> str:
     if given and repeat and hidden(repeat) != given:
         raise CliError("these are two passwords; nothing was written")
     return given
-
-
-def password_from_file() -> str | None:
-    """The first line of the file that TRADE_KEYSTORE_PASSWORD_FILE names; None when it names none.
-
-    Raises:
-        ConfigProblem: it cannot be read, or others can read it.
-    """
-    name = os.environ.get(PASSWORD_FILE)
-    if not name:
-        return None
-    path = Path(name).expanduser()
-    try:
-        with open(path, encoding="utf-8", errors="strict") as stream:
-            mode = os.fstat(stream.fileno()).st_mode
-            if os.name != "nt" and stat.S_ISREG(mode) and mode & 0o077:
-                raise ConfigProblem(
-                    f"{path} can be read by others (mode {stat.S_IMODE(mode):04o})",
-                    f"chmod 600 {shlex.quote(str(path))}; they may have read it: then take another password",
-                )
-            return stream.readline(_LONGEST).rstrip("\r\n")
-    except OSError as error:
-        raise ConfigProblem(f"cannot read {path}: {error.strerror}", f"it is named by {PASSWORD_FILE}") from None
-    except UnicodeDecodeError:
-        raise ConfigProblem(f"{path} is not text in UTF-8", f"it is named by {PASSWORD_FILE}") from None
 
 
 def can_hide() -> bool:

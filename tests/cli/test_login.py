@@ -298,7 +298,7 @@ def test_a_keyring_that_does_not_answer(shell: Terminal, service: Scripted, monk
     assert piped(shell, "--base-url", service.url, "--keyring").code == 0
     ring.broken = "the collection is\x1b[2J locked"
     for run in (piped(shell, "--yes"), shell("whoami"), shell("logout")):
-        assert run.problem["message"] == "the keyring did not answer: the collection is\\x1b[2J locked"
+        assert run.problem["message"] == "the keyring failed: the collection is\\x1b[2J locked"
         assert "trade login --file" in run.problem["hint"]
 
 

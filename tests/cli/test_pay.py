@@ -172,6 +172,7 @@ def test_resume_prints_what_was_bought(buyer: Terminal, shop: MockServer) -> Non
     shop.add_fault("status", status=500, paid="only", count=1)
     name = buyer(*PRICES).problem["payment"]["id"]
     del buyer.env["TRADE_WALLET_KEY"], buyer.env["TRADE_MARKET_BASE_URL"]  # neither is needed
+    buyer.env["TRADE_KEYSTORE"] = "/nowhere/keystore.json"  # nor opened
     run = buyer("pay", "resume", name)
     assert run.code == 0, run.err
     assert [one["symbol"] for one in run.lines] == ["ETH", "BRETT"]

@@ -167,7 +167,7 @@ def test_a_password_file(buyer: Terminal, shop: MockServer, keystore: Path, pass
     run = buyer(*PRICES)
     assert (run.code, run.problem["hint"]) == (
         3,
-        f"chmod 600 {password_file}; they may have read it: then take another password",
+        f"chmod 600 {password_file}; they may have read it: then choose another password",
     )
     password_file.chmod(0o600)
     password_file.write_bytes(b"\xff\n")

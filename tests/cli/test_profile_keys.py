@@ -163,7 +163,7 @@ def test_a_key_that_others_could_have_read_or_put_there_is_not_sent(
     run = profiled("account", "show")
     assert (run.code, said in run.problem["message"]) == (3, True), run.err
     if "there is none" in said:
-        assert run.problem["hint"] == "store it again: trade login --profile work"
+        assert run.problem["hint"] == "save it again: trade login --profile work"
     if "mode" in said:
         assert run.problem["hint"].startswith(f"chmod 600 {file}; they may have read it: then make a new key")
     assert service.seen == []
@@ -173,7 +173,7 @@ def test_a_key_of_somebody_else_is_not_sent(
     profiled: Terminal, service: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inode = (profiled.home / "keys" / "work").stat().st_ino
-    monkeypatch.setattr("tradesdk_cli.config.files._foreign", lambda found: found.st_ino == inode)
+    monkeypatch.setattr("tradesdk._local.files.is_foreign", lambda found: found.st_ino == inode)
     run = profiled("account", "show")
     assert (run.code, "keys/work belongs to somebody else" in run.problem["message"]) == (3, True)
     assert service.seen == []

@@ -26,10 +26,10 @@ def test_an_unknown_profile(trade: Terminal) -> None:
     configured(trade, "[profiles.work]\n[profiles.paper]\nkind = 'mock'\n")
     run = trade("account", "show", "--profile", "wrok")
     assert run.code == 3
-    assert run.problem["message"] == "there is no profile wrok; known: paper, work"
+    assert run.problem["message"] == "there is no profile wrok; saved: paper, work"
     assert run.problem["hint"] == "did you mean work?"
     assert trade("account", "show", env={"TRADE_PROFILE": "nothing-like-it"}).problem["hint"] == (
-        "trade config list shows them"
+        "name one of them, or save it: trade login --profile nothing-like-it"
     )
     assert trade("account", "show", "--profile", "../x").code == 2
     assert trade("account", "show", env={"TRADE_PROFILE": "../x"}).code == 3
@@ -131,7 +131,7 @@ def test_a_file_that_others_can_write_is_refused(trade: Terminal) -> None:
 def test_files_of_somebody_else(trade: Terminal, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = configured(trade, "")
     (project / ".trade.toml").write_text('output = "csv"\n')
-    monkeypatch.setattr("tradesdk_cli.config.files._foreign", lambda found: True)
+    monkeypatch.setattr("tradesdk._local.files.is_foreign", lambda found: True)
     assert trade("config", "list").problem["message"] == f"{file} belongs to somebody else"
     file.unlink()
     assert trade("config", "get", "output").out == "auto\n", "that of a project is as if it were not there"

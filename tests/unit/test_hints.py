@@ -208,7 +208,7 @@ def nothing_listens(_: pytest.MonkeyPatch) -> None:
         (lambda _: Budget(total=0.5), "invalid_argument", "correct the argument"),  # type: ignore[arg-type]
         (lambda _: Budget.from_environment({"TRADE_BUDGET_TOTAL": "much"}), "invalid_budget", "write dollars"),
         (lambda _: LocalSigner.from_key("0x12"), "invalid_private_key", "64 hexadecimal digits"),
-        (lambda _: create_keystore("w.json", "", PRIVATE), "invalid_setting", "correct the setting"),
+        (lambda _: create_keystore("w.json", "", PRIVATE), "invalid_setting", "choose a password"),
     ],
     ids=lambda row: row if isinstance(row, str) else "",
 )

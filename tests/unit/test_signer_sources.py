@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tradesdk import (
     AsyncTradeClient,
     ChainWitness,
     ConfigError,
+    Ledger,
     LocalSigner,
     MarketClient,
     Signer,
@@ -59,6 +61,73 @@ def test_from_another_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BOT_KEY", WALLET_KEY.removeprefix("0x").upper())
     assert LocalSigner.from_env("BOT_KEY").address == ADDRESS
     assert LocalSigner.from_env(name="BOT_KEY").address == ADDRESS
+
+
+PASSWORD = "a password that nobody may see"
+
+
+@pytest.fixture
+def keystore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A keystore that the environment names, with its password's file."""
+    file, password = tmp_path / "keystore.json", tmp_path / "password"
+    password.write_text(f"{PASSWORD}\r\nmore\n")
+    password.chmod(0o600)
+    monkeypatch.setenv("TRADE_KEYSTORE_PASSWORD_FILE", str(password))
+    create_keystore(file, key=WALLET_KEY, work=2)
+    monkeypatch.delenv("TRADE_WALLET_KEY", raising=False)
+    monkeypatch.setenv("TRADE_KEYSTORE", str(file))
+    return file
+
+
+def test_from_the_keystore_that_the_environment_names(keystore: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert LocalSigner.from_env().address == LocalSigner.from_keystore(keystore).address == ADDRESS
+    assert LocalSigner.from_keystore(keystore, PASSWORD).address == ADDRESS, "the first line, without its end"
+    monkeypatch.setenv("TRADE_WALLET_KEY", "0x" + "11" * 32)
+    assert LocalSigner.from_env().address != ADDRESS, "a key goes before a keystore, as in the terminal"
+    monkeypatch.delenv("TRADE_WALLET_KEY")
+    with pytest.raises(ConfigError, match=r"^BOT_KEY is not set"):
+        LocalSigner.from_env("BOT_KEY")
+
+
+def test_a_market_client_pays_from_the_keystore_of_the_environment(keystore: Path) -> None:
+    with MarketClient(base_url="https://market.example", ledger=Ledger.memory()) as client:
+        known, given = client.payments.purchase_secret_ids()  # it opens the wallet
+    with MarketClient(
+        base_url="https://market.example", ledger=Ledger.memory(), signer=LocalSigner.from_key(WALLET_KEY)
+    ) as client:
+        assert client.payments.purchase_secret_ids() == (known, given)
+
+
+@each_of(
+    ("spoil", "message", "hint"),
+    [
+        (lambda file: file.unlink(), "cannot read {}: No such file or directory", "it is named by TRADE_KEYSTORE_PASS"),
+        (lambda file: file.chmod(0o640), "{} can be read by others (mode 0640)", "chmod 600 {}; they may have read"),
+        (lambda file: file.write_bytes(b"\xff" + PASSWORD.encode()), "{} is not text in UTF-8", "it is named by"),
+        (lambda file: file.write_text(f"not {PASSWORD}"), "the keystore", "call again with the password of that file"),
+    ],
+)
+def test_a_password_file_that_cannot_be_used(
+    keystore: Path, seen: Seen, spoil: Callable[[Path], object], message: str, hint: str
+) -> None:
+    seen.secrets.append(PASSWORD)
+    file = keystore.with_name("password")
+    file.write_text(PASSWORD)
+    file.chmod(0o600)
+    spoil(file)
+    with pytest.raises(ConfigError) as caught:
+        LocalSigner.from_env()
+    seen.error(caught.value)
+    assert str(caught.value).startswith(message.format(file))
+    assert caught.value.hint.startswith(hint.format(file))
+    assert seen.found() == []
+
+
+def test_a_keystore_without_a_password(keystore: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRADE_KEYSTORE_PASSWORD_FILE")
+    with pytest.raises(ConfigError, match=r"^the keystore .* needs its password") as caught:
+        LocalSigner.from_env()
+    assert caught.value.hint.startswith("set TRADE_KEYSTORE_PASSWORD_FILE to a file, readable by you only")
 
 
 @pytest.mark.parametrize("value", [None, "", "  "])

@@ -72,8 +72,11 @@ class AsyncMarketClient(AsyncBaseClient):
     `error.payment` and `error.hint`), and other `PaymentError` and `APIError`, with `.payment` if one was sent.
 
     Args:
+        profile: the profile that `trade login --profile NAME` saved; else TRADE_PROFILE names it. It gives the
+            service's URL and, with `send_api_key`, the key, unless an argument or another variable does.
         signer: the payer: `LocalSigner`, or anything with `address`, and `sign_typed_data` (an account of eth-account,
-            for example) or `sign_digest`; else TRADE_WALLET_KEY. Without one, quotes and free calls still work.
+            for example) or `sign_digest`; else that of `LocalSigner.from_env()`: TRADE_WALLET_KEY, or TRADE_KEYSTORE.
+            Without one, quotes and free calls still work.
         budget: limits of spending. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _PER_MONTH, _TOTAL and the ledger's own
             budget also apply; the strictest limit wins. Without any, only calls with `max_price=` are paid.
         ledger: where payments are recorded; else a file in TRADE_HOME or in the user's data folder. The client closes
@@ -81,9 +84,10 @@ class AsyncMarketClient(AsyncBaseClient):
         pay_to: the only addresses to pay. By default the first address paid is remembered, and a change is refused.
         allow_upfront: also pay services that take the money before they do the work (`paymentFlow: upfront`), where
             they offer nothing else. They may take it and answer with an error: then the payment is in doubt.
-        base_url: the service's URL; else TRADE_MARKET_BASE_URL, TRADE_BASE_URL, or that of `http_client`.
+        base_url: the service's URL; else TRADE_MARKET_BASE_URL, TRADE_BASE_URL, that of the profile, or that of
+            `http_client`.
         send_api_key: also send the API key, which the service is not known to need.
-        api_key: that key; else TRADE_API_KEY.
+        api_key: that key; else TRADE_API_KEY; else that of the profile.
         max_validity: at most this many seconds of validity for a signed payment (default 120, at least 10).
         witness: asks the chain about payments with an unknown outcome, when they are reconciled or resumed, and before
             a budget refuses a call for what they hold, and about the wallet's balance; else one for TRADE_RPC_URL (one
@@ -121,6 +125,7 @@ class AsyncMarketClient(AsyncBaseClient):
     def __init__(
         self,
         *,
+        profile: str | None = None,
         signer: Signer | None = None,
         budget: Budget | None = None,
         ledger: Ledger | None = None,
@@ -170,7 +175,8 @@ class AsyncMarketClient(AsyncBaseClient):
             checked_signer(signer)
         self._session = session = open_session(
             os.environ.get("TRADE_MARKET_BASE_URL", "").strip() or None if base_url is None else base_url,
-            settings.api_key(api_key) if send_api_key else None,
+            api_key,
+            profile,
             timeout=timeout,
             max_retries=max_retries,
             deadline=deadline,
@@ -181,6 +187,7 @@ class AsyncMarketClient(AsyncBaseClient):
             clock=clock,
             http_client=http_client,
             api="market",
+            keyed=send_api_key,
             why_https=settings.NOT_PAID_THERE,
         )
         self._own_witness = None if witness is not None else _witness_of_environment(session.clock)
@@ -402,7 +409,8 @@ def _witness_of_environment(clock: Clock) -> AsyncChainWitness | None:
 
 
 def _signer_of_environment() -> Callable[[], Signer] | None:
-    return LocalSigner.from_env if os.environ.get("TRADE_WALLET_KEY") else None
+    found = any(os.environ.get(name) for name in ("TRADE_WALLET_KEY", "TRADE_KEYSTORE"))
+    return LocalSigner.from_env if found else None
 
 
 def _recipients(pay_to: Sequence[str]) -> tuple[str, ...]:

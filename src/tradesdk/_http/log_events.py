@@ -21,6 +21,7 @@ wire = logging.getLogger("tradesdk.wire")
 """For whole requests and answers: see `wire_logging`, which is imported only when it is on."""
 
 LogEvent = Literal[
+    "profile_overridden",
     "request_answered",
     "request_failed",
     "retry",
@@ -75,6 +76,8 @@ class LogFields(TypedDict, total=False):
     signal: str
     source: str
     type: str
+    profile: str
+    variable: str
 
 
 listener: Callable[[str, int, Mapping[str, Any]], object] | None = None

@@ -11,21 +11,18 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 from urllib.parse import SplitResult, quote, unquote, unquote_to_bytes, urlsplit
 
 from .._system.interrupts import failures
 from .._values.frames import hides_locals
 from .._values.http import Headers, RawResponse, is_loopback
-from .._values.text import bare_key, is_number, is_url, printable, real
+from .._values.text import bare_key, is_number, printable, real
 from .._version import __version__
-from ..errors import ConfigError
-from .arguments import NO_FILE, wrong_setting
+from ..errors import ConfigError, ErrorCode
+from .arguments import wrong_setting
 from .parts import loading
 from .retry import RetryPolicy
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 USER_AGENT = f"tradesdk/{__version__} python/{sys.version_info[0]}.{sys.version_info[1]}.{sys.version_info[2]}".encode()
 
@@ -200,11 +197,19 @@ def check_api_key(key: object) -> str:
     return key
 
 
-def api_key(given: str | Callable[[], str] | None) -> ApiKey:
+def api_key(given: str | Callable[[], str] | None, saved: Callable[[], list[str]]) -> ApiKey:
+    """The key from the argument or TRADE_API_KEY; else an error that names the saved profiles."""
     source = given if given is not None else os.environ.get("TRADE_API_KEY")
     if source is None:
-        raise _bad_key("no API key: set TRADE_API_KEY or pass api_key=")
+        raise _missing("no API key: set TRADE_API_KEY or pass api_key=", "invalid_api_key", saved())
     return ApiKey(source)
+
+
+def _missing(message: str, code: ErrorCode, profiles: list[str]) -> ConfigError:
+    if not profiles:
+        return ConfigError(message, code=code)
+    hint = f'pass profile="{profiles[0]}", or set TRADE_PROFILE to it'
+    return ConfigError(f"{message}; saved profiles: {', '.join(profiles)}", code=code, hint=hint)
 
 
 def _bad_url(message: str) -> ConfigError:
@@ -217,6 +222,7 @@ NOT_PAID_THERE = "payments are never sent over plain http to another machine. Us
 
 def base_url(
     given: str | None,
+    saved: Callable[[], list[str]] = list,
     *,
     allow_insecure: bool,
     of_client: str = "",
@@ -232,7 +238,8 @@ def base_url(
     if not isinstance(url, str):
         raise _bad_url(f"the base URL must be a string, not {type(url).__name__}")
     if not url.strip():
-        raise _bad_url("no base URL: set TRADE_BASE_URL or pass base_url=, for example https://api.example.com")
+        message = "no base URL: set TRADE_BASE_URL or pass base_url=, for example https://api.example.com"
+        raise _missing(message, "invalid_base_url", saved())
     return check_base_url(url.strip(), allow_insecure=allow_insecure, why_https=why_https)
 
 
@@ -361,21 +368,3 @@ def rate_limiter(given: object, kind: type) -> None:
 
 def policy(given: RetryPolicy, max_retries: int | None) -> RetryPolicy:
     return given if max_retries is None else replace(given, max_retries=max_retries)
-
-
-@loading()
-def data_folder(of: str) -> Path:
-    """`TRADE_HOME`, else the platform's data folder for `trade`. It may not exist yet."""
-    from pathlib import Path
-
-    home = os.environ.get("TRADE_HOME")
-    if home and is_url(home):
-        raise ConfigError("TRADE_HOME must be a folder, not a URL", hint=NO_FILE)
-    try:
-        if home:
-            return Path(home).expanduser()
-        from platformdirs import user_data_path
-
-        return user_data_path("trade", appauthor=False)
-    except RuntimeError:
-        raise ConfigError(f"no home folder found for {of}: set TRADE_HOME to a folder") from None

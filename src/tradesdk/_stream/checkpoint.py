@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field
 
 from .._http.arguments import file_path
 from .._http.response import explained
-from .._http.settings import data_folder
+from .._local.folders import data_folder
 from .._system import private_files
 from .._system.file_lock import FileLock, InUseError
 from .._system.interrupts import failures
@@ -71,7 +71,11 @@ def default_path(base_url: str, key_hash: str, chain: int) -> Path:
     """A file of its own for each service, key and chain: `checkpoints/HOST-CHAIN-HASH.json`."""
     host = "".join(ch if ch.isascii() and (ch.isalnum() or ch in ".-") else "_" for ch in urlsplit(base_url).netloc)
     told = hashlib.sha256("\0".join((base_url, key_hash, str(chain))).encode()).hexdigest()[:12]
-    return data_folder("the checkpoint") / "checkpoints" / f"{host.strip('.-')[:60]}-{chain}-{told}.json"
+    return (
+        data_folder(os.environ.get("TRADE_HOME"), "the checkpoint")
+        / "checkpoints"
+        / f"{host.strip('.-')[:60]}-{chain}-{told}.json"
+    )
 
 
 class CheckpointFile:

@@ -14,9 +14,10 @@ from .._http import settings
 from .._http.arguments import flags, no_attribute, wrong_setting
 from .._http.parts import loading
 from .._http.retry import RetryPolicy
-from .._http.settings import ApiKey, Timeout
+from .._http.settings import Timeout
 from .._http.tls import check_tls_variables
 from .._system.clock import Clock, SystemClock
+from .._values.frames import hides_locals
 from .._values.http import RateLimit, is_loopback
 from .sending import Sender
 from .session import RateLimiter, Session
@@ -98,9 +99,11 @@ class BaseClient(Connected):
         return f"<{type(self).__name__} {where}>"
 
 
+@hides_locals
 def open_session(
     base_url: str | None,
-    key: ApiKey | None,
+    api_key: str | Callable[[], str] | None,
+    profile: str | None,
     *,
     timeout: float | Timeout | None,
     max_retries: int | None,
@@ -112,12 +115,21 @@ def open_session(
     clock: Clock | None,
     http_client: HttpClient | None,
     api: str = "account",
+    keyed: bool = True,
     why_https: str = settings.KEY_IN_THE_OPEN,
 ) -> Session:
     flags(wrong_setting, throttle=throttle, allow_insecure=allow_insecure)
     settings.http_client(http_client, "Client")
     of_client = "" if http_client is None else str(http_client.base_url)
-    url = settings.base_url(base_url, allow_insecure=allow_insecure, of_client=of_client, why_https=why_https)
+    if profile is not None or os.environ.get("TRADE_PROFILE", "").strip():
+        from .._local.clients import with_profile  # few programs use it, and it reads files
+
+        market = api == "market"
+        base_url, api_key = with_profile(profile, base_url, api_key, of_client=of_client, market=market, keyed=keyed)
+    key = settings.api_key(api_key, _saved_profiles) if keyed else None
+    url = settings.base_url(
+        base_url, _saved_profiles, allow_insecure=allow_insecure, of_client=of_client, why_https=why_https
+    )
     settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
     settings.rate_limiter(rate_limiter, RateLimiter)
     settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number use max_retries=")
@@ -133,6 +145,13 @@ def open_session(
         clock=clock or SystemClock(),
         sender=open_sender(url, http_client),
     )
+
+
+@loading()
+def _saved_profiles() -> list[str]:
+    from .._local.clients import saved_profiles  # only an error needs it
+
+    return saved_profiles()
 
 
 @loading()

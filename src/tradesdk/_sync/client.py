@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .._http import settings
 from .._http.request import raw_request
 from .._http.response import decode_raw
 from .._http.retry import RetryPolicy
@@ -37,9 +36,12 @@ class TradeClient(BaseClient):
     Close it, or use it as a context manager. Threads may share it.
 
     Args:
-        api_key: the key, or a function that returns it and is called before every attempt; else TRADE_API_KEY.
-        base_url: the service's URL, with or without `/v1`; else TRADE_BASE_URL; else that of `http_client`. It must be
-            https, or http to this machine.
+        profile: the profile that `trade login --profile NAME` saved; else TRADE_PROFILE names it. It gives the key and
+            the base URL, unless an argument or another variable does. Its key goes only to its own addresses.
+        api_key: the key, or a function that returns it and is called before every attempt; else TRADE_API_KEY; else
+            that of the profile.
+        base_url: the service's URL, with or without `/v1`; else TRADE_BASE_URL; else that of the profile; else that of
+            `http_client`. It must be https, or http to this machine.
         timeout: seconds for each part of one attempt, or a `Timeout` (default: connect 5, read 30, write 30, pool 10).
         max_retries: retries per call, 0 to 5 (default 5); short for `retry=RetryPolicy(max_retries=…)`.
         deadline: seconds that one call may take with all its retries (default 180).
@@ -66,6 +68,7 @@ class TradeClient(BaseClient):
     def __init__(
         self,
         *,
+        profile: str | None = None,
         api_key: str | Callable[[], str] | None = None,
         base_url: str | None = None,
         timeout: float | Timeout | None = None,
@@ -80,7 +83,8 @@ class TradeClient(BaseClient):
     ) -> None:
         self._session = open_session(
             base_url,
-            settings.api_key(api_key),
+            api_key,
+            profile,
             timeout=timeout,
             max_retries=max_retries,
             deadline=deadline,

@@ -153,7 +153,7 @@ def _part(path: str) -> tuple[str, int]:
     while True:
         temp = f"{path}.{os.urandom(8).hex()}.tmp"  # others may be making the same file
         file = create(temp)
-        if _lock(file) is not False and os.fstat(file).st_nlink:
+        if try_lock(file) is not False and os.fstat(file).st_nlink:
             return temp, file
         os.close(file)  # before it was locked, another process took it for one that was left
 
@@ -174,13 +174,13 @@ def _remove_unlocked(path: str) -> None:
         return
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | _FLAGS)
     try:
-        if _lock(file):
+        if try_lock(file):
             os.unlink(path)
     finally:
         os.close(file)
 
 
-def _lock(file: int) -> bool | None:
+def try_lock(file: int) -> bool | None:
     """Lock a file until it is closed. False: another process has the lock; None: there are no locks."""
     try:
         import fcntl

@@ -24,6 +24,7 @@ HINTS: dict[str, str] = {
     "missing_package": "install the package that the message names, with the same pip as tradesdk",
     "invalid_base_url": "set TRADE_BASE_URL or pass base_url=; it looks like https://api.example.com",
     "invalid_api_key": "set TRADE_API_KEY or pass api_key=; keys are made in the dashboard, Settings, API Keys",
+    "invalid_profile": "pass the name of a saved profile as profile=, or set TRADE_PROFILE to it",
     "invalid_fleet_url": "pass postgresql://USER@HOST:5432/DATABASE",
     "invalid_budget": "write dollars, such as 0.50, or unset the variable",
     "invalid_private_key": "pass 64 hexadecimal digits, with or without 0x in front; an address is not a private key",

@@ -171,10 +171,11 @@ def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Over
 
     `since`: when it looked first, an unnamed payment must have been created then or later.
     """
-    resumed, payer = intent.resumed, None if buyer.wallet is None else buyer.payer
+    resumed = intent.resumed
+    payer = None if buyer.wallet is None or resumed is not None else buyer.payer  # a resend needs no wallet
     whose = payer if resumed is None else resumed.payer
     return buyer.ledger.overview(
-        "" if resumed is not None or payer is None else intent.fingerprint(payer),
+        "" if payer is None else intent.fingerprint(payer),
         buyer.budget,
         now=at.local,
         since=min(since, buyer.since(at.local)),

@@ -89,7 +89,6 @@ def unset(ctx: typer.Context, name: SettingName) -> None:
 def _change(ctx: typer.Context, name: str, value: str | None, *, yes: bool = False) -> None:
     from tradesdk_cli.config.entries import parse, plain_name, settable_name
     from tradesdk_cli.config.files import CONFIG_FILE, change
-    from tradesdk_cli.config.settings import unknown_profile
     from tradesdk_cli.errors import UsageProblem
 
     with session(ctx, new_profile=value is not None) as run:
@@ -100,8 +99,7 @@ def _change(ctx: typer.Context, name: str, value: str | None, *, yes: bool = Fal
         if name == "profile":
             if value is None:
                 raise UsageProblem("the default profile is changed, not removed", "{trade} config set profile NAME")
-            if value not in profiles:
-                raise unknown_profile(value, settings.files)
+            settings.files.profile(value)  # or it is not there
             change(file, (), {name: value})
             run.out.one({"name": name, "value": value, "profile": None, "file": str(file)})
             if settings.sources[name] not in ("default", CONFIG_FILE) and settings.profile != value:
@@ -110,7 +108,7 @@ def _change(ctx: typer.Context, name: str, value: str | None, *, yes: bool = Fal
         name = settable_name(name)
         parsed: Any = None if value is None else parse(name, value)
         if settings.profile not in (None, *profiles) and name not in ("base_url", "kind"):
-            raise unknown_profile(profile, settings.files)  # only what a profile cannot do without makes one
+            settings.files.profile(profile)  # is not there: only what a profile cannot do without makes one
         if parsed is not None and name in ("base_url", "market_url"):
             parsed = run.connect(parsed, "none-yet").base_url
             _agree_to_move(run, profile, parsed, yes=yes)

@@ -13,7 +13,7 @@ from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from tradesdk_cli.session import Session
 
@@ -114,7 +114,7 @@ def _as_user(run: Session, name: str, place: str | None, *, piped: bool, verify:
     if before is not None:
         where = host_of(str(table.get("base_url") or base_url))
         agree(f"replace the login of profile {name} at {where}", yes=yes)
-    check_place(place)
+    check_place(settings, place)
     key = _key(run, base_url, piped=piped)
     client = run.connect(base_url, key)
     account = _verified(run, client) if verify else {}
@@ -139,7 +139,7 @@ def _as_user(run: Session, name: str, place: str | None, *, piped: bool, verify:
             run.out.note(f"{variable} is set and takes precedence over the saved login: unset {variable}")
 
 
-def _address(run: Session, table: dict[str, Any]) -> str:
+def _address(run: Session, table: Mapping[str, Any]) -> str:
     """What a flag says, what the profile has already, what the environment says, or what somebody types, as it is kept.
 
     What is wrong with it is said before there is a key; somebody who types is asked again.

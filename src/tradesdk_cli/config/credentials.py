@@ -5,61 +5,54 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from tradesdk.local import KeyStore
 from tradesdk_cli.config.entries import PROJECT_FILE
-from tradesdk_cli.config.files import read_own
+from tradesdk_cli.config.files import problems
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.files import atomic_write, remove_halves
 from tradesdk_cli.text import bare_key, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from tradesdk_cli.config.settings import Settings
 
 
-_SERVICE = "trade"
-
-
-def key_file(settings: Settings, profile: str) -> Path:
-    """The file in which a profile's key is kept."""
-    return settings.config_folder() / "keys" / profile
+def key_store(settings: Settings) -> KeyStore:
+    """Where the keys of profiles are kept."""
+    return KeyStore(settings.config_folder(), settings.home)
 
 
 def place_of(settings: Settings, profile: str, place: str) -> str:
     """Where a key is kept, for people; `place` is `file` or `keyring`."""
-    return f"the keyring ({_account(settings, profile)[0]})" if place == "keyring" else str(key_file(settings, profile))
+    return key_store(settings).where(profile, place)
 
 
-def check_place(place: str) -> None:
+def check_place(settings: Settings, place: str) -> None:
     """Refuses a keyring that could not be used, before somebody types a key in vain.
 
     Raises:
         ConfigProblem: it says why.
     """
     if place == "keyring":
-        with _keyring():
+        with problems(), key_store(settings).keyring():
             pass
 
 
-def kept_key(settings: Settings, profile: str, place: str) -> str | None:
-    """The key; None when there is none.
+def kept_key(settings: Settings, profile: str, place: str) -> str:
+    """The key.
 
     Raises:
-        ConfigProblem: it is open to others, or cannot be read.
+        ConfigProblem: there is none, it is open to others, or cannot be read.
     """
-    if place == "keyring":
-        with _keyring() as ring:
-            found: str | None = ring.get_password(*_account(settings, profile))
-        return found or None
-    forget_halves(settings)
-    text = read_own(key_file(settings, profile), forbidden=0o077) or ""
-    return text.strip() or None
+    if place == "file":
+        forget_halves(settings)
+    with problems():
+        return key_store(settings).read(profile, place)
 
 
 def keep(settings: Settings, profile: str, place: str, key: str) -> None:
@@ -68,11 +61,12 @@ def keep(settings: Settings, profile: str, place: str, key: str) -> None:
     Raises:
         ConfigProblem: it cannot be written.
     """
+    store = key_store(settings)
     if place == "keyring":
-        with _keyring() as ring:
-            ring.set_password(*_account(settings, profile), key)
+        with problems(), store.keyring() as ring:
+            ring.set_password(*store.account(profile), key)
         return
-    path = key_file(settings, profile)
+    path = store.file(profile)
     try:
         path.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.parent.mkdir(exist_ok=True, mode=0o700)
@@ -91,14 +85,14 @@ def forget(settings: Settings, profile: str, place: str) -> bool:
     Raises:
         ConfigProblem: it cannot be removed.
     """
+    store = key_store(settings)
     if place == "keyring":
-        with _keyring() as ring:
-            service, name = _account(settings, profile)
-            if ring.get_password(service, name) is None:
+        with problems(), store.keyring() as ring:
+            if ring.get_password(*store.account(profile)) is None:
                 return False
-            ring.delete_password(service, name)
+            ring.delete_password(*store.account(profile))
         return True
-    path = key_file(settings, profile)
+    path = store.file(profile)
     try:
         path.unlink()  # a link goes, what it points at stays
     except (FileNotFoundError, NotADirectoryError):
@@ -110,38 +104,7 @@ def forget(settings: Settings, profile: str, place: str) -> bool:
 
 def forget_halves(settings: Settings) -> bool:
     """Removes keys of all profiles that a killed login left half written; True when there were any."""
-    return remove_halves(settings.config_folder() / "keys")
-
-
-# The keyring
-
-
-def _account(settings: Settings, profile: str) -> tuple[str, str]:
-    """Service and user name: another TRADE_HOME has keys of its own."""
-    return (_SERVICE if settings.home is None else f"{_SERVICE} {settings.home}"), profile
-
-
-@contextlib.contextmanager
-def _keyring() -> Iterator[Any]:
-    """The system's keyring; what goes wrong in it is said in our words."""
-    try:
-        keyring: Any = import_module("keyring")  # an extra: neither typed nor always there
-        errors: Any = import_module("keyring.errors")
-    except ImportError:
-        raise ConfigProblem(
-            "the keyring is not installed",
-            'pip install "keyring>=25,<27", or keep the key in a file: trade login --file',
-        ) from None
-    in_a_file = "trade login --file keeps the key in a file that only you can read"
-    backend: Any = keyring.get_keyring()
-    if type(backend).__module__ in ("keyring.backends.fail", "keyring.backends.null"):
-        raise ConfigProblem("this system has no keyring that could be used", in_a_file)
-    try:
-        yield backend
-    except errors.KeyringError as error:
-        # Its words may come from anywhere, but never hold the key: backends get it as a value.
-        reason = one_line(str(error), 200) or type(error).__name__
-        raise ConfigProblem(f"the keyring did not answer: {reason}", f"unlock it, or: {in_a_file}") from None
+    return remove_halves(key_store(settings).folder)
 
 
 def service_key(settings: Settings, address: str, *, market: bool = False) -> tuple[str, str] | None:
@@ -159,14 +122,7 @@ def service_key(settings: Settings, address: str, *, market: bool = False) -> tu
     own = addresses_of(settings.table)
     if origin_of(address) not in map(origin_of, own):
         raise _elsewhere(name, own, address, settings.sources.get("market_url" if market else "base_url", ""))
-    place = place_of(settings, name, kept)
-    found = kept_key(settings, name, kept)
-    if found is None:
-        raise ConfigProblem(
-            f"profile {name} keeps its key in {place}, and there is none",
-            f"store it again: trade login --profile {name}",
-        )
-    return found, f"profile {name} ({place})"
+    return kept_key(settings, name, kept), f"profile {name} ({place_of(settings, name, kept)})"
 
 
 def addresses_of(table: Mapping[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from tradesdk.local import Profiles
 from tradesdk_cli.choices import FORMATS
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.redact import is_secret_setting
@@ -16,18 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
-"""Names of profiles and of mock worlds: they become names of files."""
-NAME_RULE = "letters, digits, - and _ (at most 40)"
 PROJECT_FILE = ".trade.toml"
 _BOOLEANS: dict[str, bool] = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
-
-
-def is_name(value: Any) -> bool:
-    return isinstance(value, str) and NAME.fullmatch(value) is not None
 
 
 def _is_text(value: Any) -> bool:
@@ -94,10 +88,11 @@ def _is_seconds(value: Any) -> bool:
     return type(value) in (int, float) and 0 < value <= 3600
 
 
-_A_NAME = f"a name: {NAME_RULE}"
+_A_NAME = f"a name: {Profiles.NAME_RULE}"
+"""Of a profile, or of a mock world: it becomes the name of a file."""
 
 ENTRIES: dict[str, Entry] = {
-    "profile": Entry(_A_NAME, is_name, variable="TRADE_PROFILE", profile=False, project=True),
+    "profile": Entry(_A_NAME, Profiles.is_name, variable="TRADE_PROFILE", profile=False, project=True),
     "mock": Entry(
         "true: a project can turn the mock on, not off",
         lambda value: value is True,
@@ -106,7 +101,7 @@ ENTRIES: dict[str, Entry] = {
         profile=False,
         project=True,
     ),
-    "world": Entry(_A_NAME, is_name, default="default"),
+    "world": Entry(_A_NAME, Profiles.is_name, default="default"),
     "base_url": Entry('an address, such as "https://api.example.com"', _is_text, variable="TRADE_BASE_URL"),
     "market_url": Entry('an address, such as "https://market.example.com"', _is_text, variable="TRADE_MARKET_BASE_URL"),
     "rpc_url": Entry("an address", _is_text, _hosts, "TRADE_RPC_URL", profile=False),

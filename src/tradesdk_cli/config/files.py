@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tradesdk_cli.config.entries import NAME_RULE, PROJECT_FILE, is_name
+from tradesdk import ConfigError, local
+from tradesdk.local import Profiles, SettingsFile
+from tradesdk_cli.config.entries import PROJECT_FILE
 from tradesdk_cli.errors import ConfigProblem
 from tradesdk_cli.files import atomic_write, locked
-from tradesdk_cli.text import one_line, visible
+from tradesdk_cli.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,9 +27,6 @@ if TYPE_CHECKING:
 
 CONFIG_FILE = "config.toml"
 _PATIENCE = 10.0
-_LARGEST = 256 * 1024
-"""Bytes of a settings file."""
-_FORM = 'correct that line: a setting is NAME = VALUE with text in "", a profile begins with [profiles.NAME]'
 
 
 @dataclass(frozen=True)
@@ -47,20 +46,14 @@ class Files:
     config_file: Path | None = None
 
     @property
-    def profiles(self) -> Mapping[str, Any]:
+    def profiles(self) -> Mapping[str, Mapping[str, Any]]:
         """The tables of the profiles, by name.
 
         Raises:
-            ConfigProblem: `profiles` is not a table of tables, or one has a name that a file could not have.
+            ConfigProblem: they cannot be used.
         """
-        found = self.config.get("profiles", {})
-        if not isinstance(found, dict) or not all(isinstance(table, dict) for table in found.values()):
-            raise ConfigProblem(
-                f"profiles in {self.config_file} is not a table of tables", "a profile begins with [profiles.NAME]"
-            )
-        if not all(map(is_name, found)):  # files are called after them
-            raise ConfigProblem(f"{self.config_file} has a profile with no usable name", f"names are {NAME_RULE}")
-        return found
+        with problems():
+            return self._saved.tables
 
     @property
     def default_profile(self) -> str | None:
@@ -69,14 +62,30 @@ class Files:
         Raises:
             ConfigProblem: it is not a name.
         """
-        found = self.config.get("profile")
-        if found is None:
-            return "default" if "default" in self.profiles else None
-        if not is_name(found):
-            raise ConfigProblem(
-                f'profile in {self.config_file} is not a name, such as "work": {NAME_RULE}', "correct that line"
-            )
-        return str(found)
+        with problems():
+            return self._saved.default
+
+    def profile(self, name: str) -> Mapping[str, Any]:
+        """The table of a profile.
+
+        Raises:
+            ConfigProblem: there is none of this name.
+        """
+        with problems():
+            return self._saved.named(name)
+
+    @property
+    def _saved(self) -> Profiles:
+        return Profiles(self.config, self.config_file)
+
+
+@contextlib.contextmanager
+def problems() -> Iterator[None]:
+    """What the SDK refuses in here is a problem of the settings."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigProblem(error.message, error.hint) from None
 
 
 # Reading
@@ -89,15 +98,18 @@ def read_files(environ: Mapping[str, str]) -> Files:
         ConfigProblem: a file cannot be read or is not TOML, or others can write the one with the addresses.
     """
     try:
-        config_file: Path | None = config_folder(environ.get("TRADE_HOME")) / CONFIG_FILE
+        folder = config_folder(environ.get("TRADE_HOME"))
     except ConfigProblem:
         if environ.get("TRADE_HOME"):
             raise
-        config_file = None  # no home folder: then there are no files either
-    config = None if config_file is None else _table(config_file, read_own(config_file, forbidden=0o002))
+        saved = Profiles()  # no home folder: then there are no files either
+    else:
+        with problems():
+            saved = Profiles.read(folder)
     project_file = find_project()
-    project = None if project_file is None else _table(project_file, read_own(project_file))
-    return Files(project, project_file, config or {}, config_file)
+    with problems():
+        project = None if project_file is None else SettingsFile.read(project_file).table
+    return Files(project, project_file, saved.config, saved.file)
 
 
 def config_folder(home: str | None) -> Path:
@@ -106,11 +118,18 @@ def config_folder(home: str | None) -> Path:
     Raises:
         ConfigProblem: there is no home folder.
     """
-    if home:
-        return expanded(home)
-    from platformdirs import user_config_path
+    with problems():
+        return local.config_folder(home)
 
-    return platform_folder(user_config_path)
+
+def data_folder(home: str | None) -> Path:
+    """`TRADE_HOME`, or else the platform's folder for what is kept between commands. It need not be there.
+
+    Raises:
+        ConfigProblem: there is no home folder.
+    """
+    with problems():
+        return local.data_folder(home)
 
 
 def find_project() -> Path | None:
@@ -123,86 +142,11 @@ def find_project() -> Path | None:
     for folder in (here, *here.parents):
         with contextlib.suppress(OSError):
             found = (folder / PROJECT_FILE).stat()
-            if stat.S_ISREG(found.st_mode) and not _foreign(found):
+            if stat.S_ISREG(found.st_mode) and not SettingsFile.is_foreign(found):
                 return folder / PROJECT_FILE
         if os.path.realpath(folder) == home:
             break
     return None
-
-
-def _foreign(found: os.stat_result) -> bool:
-    return os.name != "nt" and found.st_uid not in (0, os.geteuid())
-
-
-def read_own(path: Path, *, forbidden: int = 0) -> str | None:
-    """The text of a file of this user; None when it is not there. `forbidden`: rights that others must not have.
-
-    Raises:
-        ConfigProblem: it cannot be read, or others could have read or written it.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise ConfigProblem(f"cannot read {path}: {error.strerror}", f"ls -ld {visible(str(path))}") from None
-    with contextlib.ExitStack() as stack:
-        stack.callback(os.close, descriptor)
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or _foreign(found):
-            what = "belongs to somebody else" if stat.S_ISREG(found.st_mode) else "is not a file"
-            raise ConfigProblem(f"{path} {what}", "move it away")
-        if os.name != "nt" and found.st_mode & forbidden:
-            from shlex import quote
-
-            done, then = "written", ": look at its addresses, they could have your key sent elsewhere"
-            if forbidden & 0o044:
-                done, then = "read", "; they may have read it: then make a new key and log in again"
-            said = f"{path} can be {done} by others (mode {stat.S_IMODE(found.st_mode):04o})"
-            raise ConfigProblem(said, f"chmod 600 {quote(str(path))}{then}")
-        with open(descriptor, "rb", closefd=False) as stream:
-            content = stream.read(_LARGEST + 1)
-    if len(content) > _LARGEST:
-        raise ConfigProblem(f"{path} is too large ({found.st_size} bytes)", "move it away")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise ConfigProblem(f"{path} is not text in UTF-8 (line {line})", "save it as UTF-8") from None
-
-
-def _table(path: Path, text: str | None) -> dict[str, Any]:
-    """TOML as a table, which is empty where there is no text.
-
-    Raises:
-        ConfigProblem: it is none; the line and the column are named.
-    """
-    if not text:
-        return {}
-    import tomllib
-
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        # The line may be a key that somebody put there: it is not repeated.
-        raise ConfigProblem(f"{path}: {str(error)[:1].lower()}{str(error)[1:]}", _FORM) from None
-    except (RecursionError, ValueError):  # of Python's own, for a number of thousands of digits
-        raise ConfigProblem(f"{path} has a value that cannot be read", _FORM) from None
-
-
-def platform_folder(find: Callable[..., Path]) -> Path:
-    """The folder for `trade` that a function of platformdirs finds.
-
-    Raises:
-        ConfigProblem: there is no home folder.
-    """
-    try:
-        folder = find("trade", appauthor=False)
-    except RuntimeError:
-        folder = Path("~")
-    if not folder.is_absolute():  # ~ stands for nothing
-        raise ConfigProblem("there is no home folder", "set HOME, or TRADE_HOME to a folder")
-    return folder
 
 
 def expanded(path: str) -> Path:
@@ -245,15 +189,24 @@ def changing(path: Path) -> Iterator[tuple[dict[str, Any], Callable[[Sequence[st
         f"another command is changing {path}; nothing was changed", "run it again when that one is done"
     )
 
+    def now() -> str:
+        with problems():
+            return SettingsFile.read(real, forbidden=0o002).text
+
     def put(table: Sequence[str], values: Mapping[str, Any]) -> None:
-        before = read_own(real, forbidden=0o002) or ""
+        before = now()
         text = edited(before, path, table, values)
         if text != before:
             with _told(path):
                 atomic_write(real, text, mode=None if real.exists() else 0o600)
 
     with locked(str(real), in_use, wait=_PATIENCE):  # else one would undo the other's change
-        yield _table(path, read_own(real, forbidden=0o002)), put
+        yield _table(path, now()), put
+
+
+def _table(path: Path, text: str) -> dict[str, Any]:
+    with problems():
+        return SettingsFile(path, text).table
 
 
 def edited(text: str, path: Path, table: Sequence[str], values: Mapping[str, Any]) -> str:

@@ -6,16 +6,15 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tradesdk.local import Profiles
 from tradesdk_cli.choices import FORMATS
 from tradesdk_cli.config.entries import (
     ENTRIES,
     PROJECT_FILE,
     check,
-    is_name,
-    nearest,
     of_environment,
 )
-from tradesdk_cli.config.files import CONFIG_FILE, Files, expanded, platform_folder, read_files
+from tradesdk_cli.config.files import CONFIG_FILE, Files, data_folder, expanded, read_files
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.redact import looks_secret
 from tradesdk_cli.text import bare_key, one_line
@@ -84,11 +83,7 @@ class Settings:
         Raises:
             ConfigProblem: there is no home folder.
         """
-        if self.home is not None:
-            return self.home
-        from platformdirs import user_data_path
-
-        return platform_folder(user_data_path)
+        return data_folder(None) if self.home is None else self.home
 
     def config_folder(self) -> Path:
         """Where `config.toml` and the kept keys are.
@@ -145,9 +140,7 @@ def resolve(
     profile: str | None = pick("profile", below=(files.default_profile, CONFIG_FILE))
     table: Mapping[str, Any] = {}
     if profile is not None and (profile in files.profiles or not new_profile):
-        if profile not in files.profiles:
-            raise unknown_profile(profile, files)
-        table = check(files.profiles[profile], f"profile {profile} of {files.config_file}", project=False)
+        table = check(files.profile(profile), f"profile {profile} of {files.config_file}", project=False)
         is_mock = {"mock": table["kind"] == "mock"} if "kind" in table else {}
         layers.append(({**table, **is_mock}, f"profile {profile}"))
     plays = table.get("kind") == "mock" and bool(flags.get("profile"))  # a person named it: as good as --mock
@@ -199,20 +192,6 @@ def resolve(
     return replace(settings, warnings=tuple(_surprises(settings, flags, environ)))
 
 
-def unknown_profile(name: str, files: Files) -> ConfigProblem:
-    """The error for a profile that is not there."""
-    known = sorted(files.profiles)
-    if looks_secret(name):
-        return ConfigProblem("no profile has this name, which looks like an API key", "save a key: trade login")
-    if not known:
-        return ConfigProblem(
-            f"there is no profile {name}; no profile is saved yet", f"make it: trade login --profile {name}"
-        )
-    close = nearest(name, known)
-    hint = f"did you mean {close}?" if close else "trade config list shows them"
-    return ConfigProblem(f"there is no profile {one_line(name, 60)}; known: {', '.join(known)}", hint)
-
-
 def _check_flags(flags: Mapping[str, Any]) -> None:
     if flags.get("base_url") and (flags.get("mock") or flags.get("world")):
         raise UsageProblem("--mock and --base-url exclude each other", "leave one of them out")
@@ -256,7 +235,7 @@ def _fields(given: str | None) -> tuple[str, ...]:
 def program_of(flags: Mapping[str, Any]) -> str:
     """How the next command begins: what chose the profile and the mock on the command line is kept."""
     program, profile = "trade", flags.get("profile")
-    if profile and is_name(profile):
+    if profile and Profiles.is_name(profile):
         program += f" --profile {'NAME' if looks_secret(profile) else profile}"
     if flags.get("world"):
         return f"{program} --world {flags['world']}"

@@ -105,11 +105,11 @@ _LONGEST = 4096
 
 def _create(run: Session, wallet: Path | None, key: str | None) -> None:
     from tradesdk import create_keystore
-    from tradesdk_cli.wallet import new_password
+    from tradesdk_cli.wallet import ask_new_password
 
     _refuse_mock(run)
     path = _place(run, wallet)
-    made = create_keystore(path, new_password, key)
+    made = create_keystore(path, ask_new_password(), key)
     run.out.one({"address": made, "kept_in": str(path)})
     run.out.note("it needs USDC on Base to pay with, and no ETH; a little is enough: it is for small payments")
 

@@ -211,7 +211,7 @@ async def refused(market: AsyncMarketClient) -> None:
         print(batch)  # async only
     AsyncMarketClient(signer="0x01")  # type: ignore[arg-type]  # a key is no signer
     AsyncMarketClient(budget="5.00")  # type: ignore[arg-type]  # Budget(total="5.00")?
-    AsyncMarketClient("https://service.example")  # type: ignore[call-arg, arg-type]  # everything by name
+    AsyncMarketClient("https://service.example")  # type: ignore[call-arg]  # everything by name
     Budget(per_day=0.5)  # type: ignore[arg-type]  # a float is not exact
     Budget(per_day=5)  # type: ignore[arg-type]  # dollars? or millionths, as its own attributes are?
     await market.payments.mark("pay_1")  # type: ignore[call-arg]  # paid or unpaid?

@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from ..._http.settings import data_folder
+from ..._local.folders import data_folder
 from ..._system import private_files
 from ..._system.clock import SystemClock
 from . import errors
@@ -32,7 +32,7 @@ def default_path() -> Path:
     Raises:
         ConfigError: there is no home folder.
     """
-    return data_folder("the ledger") / "ledger.sqlite3"
+    return data_folder(os.environ.get("TRADE_HOME"), "the ledger") / "ledger.sqlite3"
 
 
 def open_file(path: str, *, sync: bool, timeout: float) -> sqlite3.Connection:

@@ -28,7 +28,9 @@ Password = str | bytes | Callable[[], str | bytes]
 WORK = 1 << 18
 """scrypt's n for new keystores: opening takes 256 MiB and about a second."""
 
+PASSWORD_FILE = "TRADE_KEYSTORE_PASSWORD_FILE"  # noqa: S105 - the name of a variable
 _MOST_BYTES = 64 * 1024
+_MOST_PASSWORD = 4096
 _MOST_MEMORY = 1 << 30  # of a file from elsewhere
 _MOST_WORK = 1 << 25
 _MOST_NEW_WORK = 1 << 20
@@ -38,13 +40,14 @@ _HEX = re.compile(r"(?:0x)?((?:[0-9a-fA-F]{2})*)")
 
 @hides_locals
 def create_keystore(
-    path: str | os.PathLike[str], password: Password, key: str | bytes | None = None, *, work: int = WORK
+    path: str | os.PathLike[str], password: Password | None = None, key: str | bytes | None = None, *, work: int = WORK
 ) -> str:
     """Write a new keystore and return its address. The file is complete and synced, or missing.
 
     Args:
         path: the file; `~` is the home directory. Missing folders are created with mode 0700; the file has 0600.
-        password: the password. Without it the key is lost.
+        password: the password; by default the first line of the file that TRADE_KEYSTORE_PASSWORD_FILE names, which
+            only you may read. Without it the key is lost.
         key: the private key, in the form that `LocalSigner.from_key` takes; by default a new random one.
         work: scrypt's n, a power of two. Doubling it doubles the time and memory to open the file, and to guess.
 
@@ -64,9 +67,12 @@ def create_keystore(
     raw = bytes(account.create().key) if key is None else key_bytes(key)
     if isinstance(raw, str):
         raise ConfigError(raw, code="invalid_private_key")
-    secret = _password(password)
+    secret = _password(password, shown)
     if not secret:
-        raise ConfigError("the password must not be empty")
+        raise ConfigError(
+            "the password must not be empty",
+            hint="choose a password: without one, anybody who gets the file has the money",
+        )
     document = _encrypted(account, raw, secret, work)
     if isinstance(document, str):
         raise ConfigError(f"the keystore {shown} cannot be created: {document}", code="invalid_keystore")
@@ -91,13 +97,13 @@ def keystore_address(path: str | os.PathLike[str]) -> str:
     return named
 
 
-def unlock(path: str | os.PathLike[str], password: Password) -> Opened:
+def unlock(path: str | os.PathLike[str], password: Password | None) -> Opened:
     """The key of a keystore, ready to sign. Errors as for `LocalSigner.from_keystore`."""
     file, shown = _named(path)
     private_files.remove_left(str(file.absolute()))
     document = _read(file, shown)
     named = _address(document, shown)
-    ready = _decrypted(eth_account(), document, _password(password))
+    ready = _decrypted(eth_account(), document, _password(password, shown))
     if isinstance(ready, str):
         raise ConfigError(
             f"the keystore {shown} cannot be opened: {ready}",
@@ -124,8 +130,10 @@ def _named(path: str | os.PathLike[str]) -> tuple[Path, str]:
     return file, printable(without_keys(str(file)))
 
 
-def _password(password: Password) -> bytes:
+def _password(password: Password | None, keystore: str) -> bytes:
     given: object = password() if callable(password) else password
+    if password is None:
+        given = _password_of_file(keystore)
     secret = None
     with contextlib.suppress(UnicodeEncodeError):  # the error would show the password
         secret = given.encode() if isinstance(given, str) else given
@@ -135,6 +143,33 @@ def _password(password: Password) -> bytes:
             "the password must be valid text" if kind == "str" else f"the password must be text or bytes, not {kind}"
         )
     return secret
+
+
+def _password_of_file(keystore: str) -> str:
+    """The first line of the file that TRADE_KEYSTORE_PASSWORD_FILE names. It may be a pipe."""
+    name = os.environ.get(PASSWORD_FILE)
+    if not name:
+        raise ConfigError(
+            f"the keystore {keystore} needs its password",
+            hint=f"set {PASSWORD_FILE} to a file, readable by you only, whose first line is the password",
+        )
+    path = os.path.expanduser(name)
+    shown, named = printable(without_keys(path), 400), f"it is named by {PASSWORD_FILE}"
+    try:
+        with open(path, "rb") as stream:
+            mode = os.fstat(stream.fileno()).st_mode
+            if os.name != "nt" and stat.S_ISREG(mode) and mode & 0o077:
+                raise ConfigError(
+                    f"{shown} can be read by others (mode {stat.S_IMODE(mode):04o})",
+                    code="keystore_exposed",
+                    hint=f"chmod 600 {shlex.quote(shown)}; they may have read it: then choose another password",
+                )
+            line = stream.readline(_MOST_PASSWORD)
+    except failures(OSError) as error:
+        raise ConfigError(f"cannot read {shown}: {error.strerror}", hint=of_file(error, named)) from None
+    with contextlib.suppress(UnicodeDecodeError):  # the error would show the password
+        return line.decode().rstrip("\r\n")
+    raise ConfigError(f"{shown} is not text in UTF-8", hint=named)
 
 
 # Reading

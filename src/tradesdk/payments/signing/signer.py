@@ -31,6 +31,7 @@ TYPE_HASH = bytes.fromhex("7c7c6cdb67a18743f49ec6fa9b35f50d52ed05cbed4cc592e13b4
 """The hash of `TransferWithAuthorization` with its six fields."""
 
 ADDRESS_PAD = bytes(12)
+KEY_VARIABLE, KEYSTORE_VARIABLE = "TRADE_WALLET_KEY", "TRADE_KEYSTORE"
 _HEX_SIGNATURE = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2})*)")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")  # a key has 64 digits
 
@@ -136,15 +137,23 @@ class LocalSigner:
 
     @classmethod
     @hides_locals
-    def from_env(cls, name: str = "TRADE_WALLET_KEY") -> LocalSigner:
-        """A signer from a private key in an environment variable, in the form that `from_key` takes.
+    def from_env(cls, name: str = KEY_VARIABLE) -> LocalSigner:
+        """A signer from the environment: TRADE_WALLET_KEY, or else the keystore that TRADE_KEYSTORE names.
+
+        The keystore's password is the first line of the file that TRADE_KEYSTORE_PASSWORD_FILE names.
+
+        Args:
+            name: another variable with a private key, in the form that `from_key` takes. No keystore is read then.
 
         Raises:
-            ConfigError: the variable is not set or is not a key; the error names it and never shows its value.
+            ConfigError: no variable is set, or the variable, the keystore or the password cannot be used; the error
+                names it and never shows its value.
         """
         if not isinstance(name, str) or not _VARIABLE.fullmatch(name):  # it may be the key itself, so it is not shown
             raise ConfigError("name must be the name of an environment variable, such as TRADE_WALLET_KEY")
         if not os.environ.get(name, "").strip():
+            if name == KEY_VARIABLE and os.environ.get(KEYSTORE_VARIABLE):
+                return cls.from_keystore(os.environ[KEYSTORE_VARIABLE])
             raise ConfigError(
                 f"{name} is not set: it must be a private key, 64 hexadecimal digits after 0x",
                 code="invalid_private_key",
@@ -153,14 +162,15 @@ class LocalSigner:
 
     @classmethod
     @hides_locals
-    def from_keystore(cls, path: str | os.PathLike[str], password: Password) -> LocalSigner:
+    def from_keystore(cls, path: str | os.PathLike[str], password: Password | None = None) -> LocalSigner:
         """A signer from an encrypted keystore file (version 3, as wallets and `trade pay key new` write it).
 
         Opening takes about a second, as the password is hashed many times.
 
         Args:
             path: the file; only its owner may have access to it.
-            password: the password, or a function that returns it. It is called after the file is checked.
+            password: the password, or a function that returns it, called after the file is checked; by default the
+                first line of the file that TRADE_KEYSTORE_PASSWORD_FILE names, which only you may read.
 
         Raises:
             ConfigError: the file is missing, unreadable, open to others, damaged or of another version, or the password

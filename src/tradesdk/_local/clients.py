@@ -1,0 +1,154 @@
+"""What a client takes from the profile that `profile=` or TRADE_PROFILE names."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from .._http.log_events import event
+from .._http.settings import check_api_key, check_base_url
+from .._values.frames import hides_locals
+from .._values.text import printable
+from ..errors import ConfigError
+from .files import invalid_profile
+from .folders import config_folder
+from .keys import KeyStore
+from .profiles import Profiles
+
+Key: TypeAlias = "str | Callable[[], str] | None"
+
+
+@hides_locals
+def with_profile(
+    profile: str | None, base_url: str | None, api_key: Key, *, of_client: str, market: bool, keyed: bool
+) -> tuple[str | None, Key]:
+    """Base URL and API key, from the profile where neither an argument nor another variable gives them.
+
+    One that TRADE_PROFILE names is read only if something is missing; what an argument names is always read.
+
+    Args:
+        profile: the argument; None: TRADE_PROFILE names it.
+        base_url: the argument.
+        api_key: the argument.
+        of_client: the base URL of the HTTP client, which comes last; may be empty.
+        market: whether the address is that of market data.
+        keyed: whether the client needs a key.
+
+    Raises:
+        ConfigError: there is no such profile, it cannot be read, or its key is for another address.
+    """
+    url_from = "base_url=" if base_url is not None else _first_set("TRADE_BASE_URL")
+    key_from = "api_key=" if api_key is not None else _first_set("TRADE_API_KEY")
+    if profile is None and url_from and (key_from or not keyed):
+        return base_url, api_key
+    name = os.environ["TRADE_PROFILE"].strip() if profile is None else profile
+    home = os.environ.get("TRADE_HOME")
+    folder = config_folder(home)
+    table = Profiles.read(folder).named(name)
+    if table.get("kind") == "mock":
+        raise invalid_profile(
+            f"profile {name} is a mock world, which only trade itself opens",
+            "start a mock for programs: trade mock serve; or name the profile of a service",
+        )
+    own = {which: _address(table, which, name) for which in ("base_url", "market_url") if which in table}
+    if not url_from:
+        base_url = (own.get("market_url") if market else None) or own.get("base_url")
+        if base_url is None and not of_client:
+            raise invalid_profile(
+                f"profile {name} has no base URL", f"set it: trade config set base_url URL --profile {name}"
+            )
+    elif profile is not None and url_from.startswith("TRADE_"):
+        _log_override(url_from, name)
+    if not keyed:
+        return base_url, api_key
+    if key_from:
+        if profile is not None and key_from.startswith("TRADE_"):
+            _log_override(key_from, name)
+        return base_url, api_key
+    url = base_url or os.environ.get("TRADE_BASE_URL", "").strip() or of_client
+    if _origin(url) not in map(_origin, own.values()):
+        raise _elsewhere(name, list(own.values()), url, url_from)
+    if "key" not in table:
+        raise invalid_profile(
+            f"profile {name} has no saved API key", f"save one: trade login --profile {name}; or set TRADE_API_KEY"
+        )
+    store = KeyStore(folder, folder if home else None)
+    return base_url, _usable(store.read(name, str(table["key"])), name)
+
+
+def saved_profiles() -> list[str]:
+    """The names of profiles that a client can use."""
+    with suppress(ConfigError, OSError):  # what is wrong with the file is said where it is asked for
+        found = Profiles.read(config_folder(os.environ.get("TRADE_HOME"))).tables
+        return sorted(name for name, table in found.items() if table.get("kind") != "mock")
+    return []
+
+
+def _first_set(variable: str) -> str:
+    return variable if os.environ.get(variable, "").strip() else ""
+
+
+def _address(table: Mapping[str, Any], which: str, name: str) -> str:
+    found = table[which]
+    if not isinstance(found, str) or not found.strip():
+        raise invalid_profile(
+            f"{which} of profile {name} is not an address, such as https://api.example.com",
+            f"correct it: trade config set {which} URL --profile {name}",
+        )
+    return found.strip()
+
+
+def _usable(key: str, name: str) -> str:
+    try:
+        return check_api_key(key)
+    except ConfigError as error:
+        said = error.message
+    raise ConfigError(
+        f"profile {name}: {said}", code="invalid_api_key", hint=f"save it again: trade login --profile {name}"
+    )
+
+
+def _origin(url: str) -> tuple[str | None, int | None] | str:
+    """Host and port, however they are written; an address that cannot be read is itself."""
+    with suppress(ConfigError):  # what is wrong with it is said where it is used
+        url = check_base_url(url, allow_insecure=True)
+    try:
+        parts = urlsplit(url)
+        return parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    except ValueError:
+        return url
+
+
+def _elsewhere(name: str, own: list[str], url: str, url_from: str) -> ConfigError:
+    hosts = " and ".join(dict.fromkeys(map(_host, own)))
+    meant = f"it is for {hosts}" if hosts else "the profile names no address"
+    hint = (
+        f"leave {url_from or 'its base_url'} out"
+        if hosts
+        else f"name it: trade config set base_url URL --profile {name}"
+    )
+    if hosts and url_from.startswith("TRADE_"):
+        hint = f"unset {url_from}"
+    return invalid_profile(
+        f"the key of profile {name} is not sent to {_host(url)}, which {url_from or 'http_client='} names: {meant}",
+        f"{hint}; or pass the key for that address as api_key=",
+    )
+
+
+def _host(url: str) -> str:
+    found = _origin(url)
+    return printable(f"{found[0]}:{found[1]}", 120) if isinstance(found, tuple) else "an address that cannot be read"
+
+
+def _log_override(variable: str, name: str) -> None:
+    event(
+        "profile_overridden",
+        "%(variable)s is used instead of what profile %(profile)s says",
+        level=logging.WARNING,
+        variable=variable,
+        profile=name,
+    )

@@ -1,0 +1,82 @@
+"""Where the API keys of profiles are saved: each in a file of its own, or in the system's keyring."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from .._system.interrupts import failures
+from .._values.text import printable
+from .files import invalid_profile, own_text
+
+_IN_A_FILE = "trade login --file saves the key in a file that only you can read"
+
+
+class KeyStore:
+    """The API keys that `trade login` saves.
+
+    Args:
+        folder: where `config.toml` is.
+        home: `TRADE_HOME`, if it is set: each has keys of its own in the keyring.
+    """
+
+    def __init__(self, folder: Path, home: Path | None) -> None:
+        self.folder = folder / "keys"
+        self._service = "trade" if home is None else f"trade {home}"
+
+    def file(self, profile: str) -> Path:
+        """The file for a profile's key."""
+        return self.folder / profile
+
+    def account(self, profile: str) -> tuple[str, str]:
+        """Service and user name of a profile's key in the keyring."""
+        return self._service, profile
+
+    def where(self, profile: str, place: str) -> str:
+        """Where a key is saved, for people; `place` is `file` or `keyring`."""
+        return f"the keyring ({self._service})" if place == "keyring" else str(self.file(profile))
+
+    def read(self, profile: str, place: str) -> str:
+        """The key.
+
+        Raises:
+            ConfigError: there is none, others can read it, or it cannot be read.
+        """
+        if place == "keyring":
+            with self.keyring() as ring:
+                found = ring.get_password(*self.account(profile)) or ""
+        else:
+            found = own_text(self.file(profile), forbidden=0o077) or ""
+        if not found.strip():
+            raise invalid_profile(
+                f"profile {profile} saves its key in {printable(self.where(profile, place), 400)}, and there is none",
+                f"save it again: trade login --profile {profile}",
+            )
+        return str(found.strip())
+
+    @contextlib.contextmanager
+    def keyring(self) -> Iterator[Any]:
+        """The system's keyring.
+
+        Raises:
+            ConfigError: it is not installed, there is none, or it failed inside of the `with`.
+        """
+        try:
+            keyring: Any = import_module("keyring")  # an extra: neither typed nor always there
+            errors: Any = import_module("keyring.errors")
+        except ImportError:
+            raise invalid_profile(
+                "the keyring is not installed", f'pip install "keyring>=25,<27"; or: {_IN_A_FILE}'
+            ) from None
+        backend: Any = keyring.get_keyring()
+        if type(backend).__module__ in ("keyring.backends.fail", "keyring.backends.null"):
+            raise invalid_profile("this system has no keyring that can be used", _IN_A_FILE)
+        try:
+            yield backend
+        except failures(errors.KeyringError) as error:
+            # Its words may come from anywhere, but never hold the key: backends get it as a value.
+            reason = printable(" ".join(str(error).split()), 200) or type(error).__name__
+            raise invalid_profile(f"the keyring failed: {reason}", f"unlock it; or: {_IN_A_FILE}") from None

@@ -1,0 +1,12 @@
+"""What the terminal client `trade` and the SDK share on one machine: profiles, and the keys that they save.
+
+A program does not need it: `TradeClient(profile="bob")` reads what `trade login --profile bob` saved.
+"""
+
+from ._local.files import SettingsFile
+from ._local.folders import config_folder, data_folder
+from ._local.keys import KeyStore
+from ._local.profiles import Profiles
+from ._system.private_files import try_lock
+
+__all__ = ["KeyStore", "Profiles", "SettingsFile", "config_folder", "data_folder", "try_lock"]
