@@ -185,7 +185,7 @@ def close_clients(namespace: dict[str, object]) -> None:
 
 CLI = ("docs/cli.md", "docs/cli-money.md", "docs/cli-settings.md", "docs/cli-tools.md")
 # These write files, so their commands run in the home folder; all others run in the repository, beside the examples.
-WRITING = (*CLI, "docs/frames.md", "docs/recipes.md")
+WRITING = (*CLI, "docs/frames.md", "docs/moving.md", "docs/recipes.md")
 DRAWN = (
     "README.md",
     "docs/cli-tools.md",

@@ -206,8 +206,11 @@ class TradeError(Exception):
         if code is not None:
             self.code = code
         if hint:
-            self._hint = hint
-            self.add_note(printable(f"hint: {hint}", 1200))
+            self._set_hint(hint)
+
+    def _set_hint(self, hint: str) -> None:
+        self._hint = hint
+        self.add_note(printable(f"hint: {hint}", 1200))
 
     @property
     def hint(self) -> str:
@@ -469,9 +472,26 @@ class InvalidRequestError(APIStatusError):
 
 
 class InvalidSignatureError(InvalidRequestError):
-    """400 `invalid_signature`: the wallet's signature is invalid, or made by another address."""
+    """400 `invalid_signature`: the wallet's signature is invalid, of another text, or made by another address.
+
+    Attributes:
+        signed: the text that `wallets.connect_with` signed; None when the signature was made elsewhere.
+        is_default_text: whether that was `wallet_message(address, chain_id)`, as no `message=` was passed.
+    """
 
     code: ErrorCode = "invalid_signature"
+    signed: str | None = None
+    is_default_text: bool = False
+
+    def _set_signed(self, text: str, *, is_default: bool) -> None:
+        self.signed, self.is_default_text = text, is_default
+        if is_default:
+            next_step = "the service documents none; pass the one that the dashboard shows as message="
+        else:
+            next_step = (
+                "compare it with the dashboard's, line breaks too, and check that it is for this address and chain"
+            )
+        self._set_hint(f'the text that was signed is "{printable(text, 400)}": {next_step}')
 
 
 class AuthenticationError(APIStatusError):

@@ -33,11 +33,11 @@ from tradesdk_cli.errors import (
     RefusedByMock,
     placed,
 )
-from tradesdk_cli.text import dollars, one_line, plain_dollars
+from tradesdk_cli.text import dollars, one_line, plain_dollars, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tradesdk import APIError, Payment, PaymentError
+    from tradesdk import APIError, InvalidSignatureError, Payment, PaymentError
 
 
 _CHECK_KEY = f"check TRADE_API_KEY, or log in again ({LOGIN}): keys are made in the dashboard, Settings, API Keys"
@@ -167,6 +167,8 @@ def _status_problem(error: Any) -> Problem:
 
 def _status_hint(error: Any) -> str:
     status: int = error.status
+    if error.code == "invalid_signature":
+        return _signature_hint(error)
     form = _OPEN if error.outcome == "unknown" else _BY_STATUS.get(status) or _BY_CLASS[min(status // 100, 5)]
     if form == _CHECK_KEY and _market(error.url):
         return "the service wants the API key of the account as well: add --send-api-key"
@@ -176,6 +178,21 @@ def _status_hint(error: Any) -> str:
         return f"there are {_PATHS}; for examples: {TRADE} api --help"
     wait = f"wait {error.retry_after:.0f} s" if status == 429 and error.retry_after is not None else "wait a minute"
     return form.replace("{wait}", wait).replace("{lister}", _lister(error.url, error.method if status == 404 else ""))
+
+
+def _signature_hint(error: InvalidSignatureError) -> str:
+    """How to connect a wallet with another text than the one that was signed."""
+    if error.signed is None:
+        return (
+            "sign exactly the text that the dashboard shows (personal_sign), with the key of that address; "
+            "--message-file FILE instead of --signature signs it here"
+        )
+    signed = f'the text that was signed is "{visible(error.signed, 400)}"'
+    if error.is_default_text:
+        return f"{signed}: the service documents none; save the one that the dashboard shows: --message-file FILE"
+    return (
+        f"{signed}: compare it with the dashboard's, line breaks too, and check that it is for this address and chain"
+    )
 
 
 def _request_problem(error: Any) -> Problem:

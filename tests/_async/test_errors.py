@@ -17,6 +17,8 @@ from tradesdk import (
     APITimeoutError,
     InvalidRequestError,
     InvalidSignatureError,
+    LocalSigner,
+    wallet_message,
 )
 
 from .._answers import BASE, KEY, Service, failed, ok
@@ -49,6 +51,40 @@ async def test_invalid_signature_is_an_invalid_request() -> None:
     assert type(error) is InvalidSignatureError
     assert isinstance(error, InvalidRequestError)
     assert type(await error_after(ok(body, 422))) is not InvalidSignatureError
+
+
+@each_of(
+    ("message", "signed", "next_step"),
+    [
+        (
+            None,
+            "Trade wallet verification\\nAddress: ",
+            "the service documents none; pass the one that the dash",
+        ),
+        (
+            "I own\nit",
+            '"I own\\nit"',
+            "compare it with the dashboard's, line breaks too, and check that",
+        ),
+    ],
+)
+async def test_a_refused_signature_says_what_was_signed(message: str | None, signed: str, next_step: str) -> None:
+    refusal = ok({"error": {"code": "invalid_signature", "message": "no"}}, 400)
+    signer = LocalSigner.from_key("0x" + "01" * 32)
+    with pytest.raises(InvalidSignatureError) as caught:
+        await client_of(Service(refusal)).wallets.connect_with(signer, label="l", message=message)
+    error = caught.value
+    text = message or wallet_message(signer.address, 8453)
+    assert (error.signed, error.is_default_text) == (text, message is None)
+    assert signed in error.hint
+    assert next_step in error.hint
+    assert ("message=" in error.hint) == (message is None), "never what was just tried"
+    assert pickle.loads(pickle.dumps(error)).hint == error.hint  # noqa: S301 - our own bytes
+    with pytest.raises(InvalidSignatureError) as caught:
+        await client_of(Service(refusal)).wallets.connect(
+            address=signer.address, chain_id=8453, label="l", signature="0x11"
+        )
+    assert (caught.value.signed, caught.value.hint[:47]) == (None, "sign exactly the text that the dashboard shows ")
 
 
 @each_of("key", [KEY, lambda: KEY])

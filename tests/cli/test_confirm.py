@@ -3,16 +3,13 @@
 import pytest
 
 import tradesdk_cli.confirm as changes
-from tradesdk import LocalSigner, TradeClient
+from tradesdk import TradeClient
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
 from . import _services
 from ._services import Scripted
 from ._terminal import Terminal
-
-KEY = "0x" + "7c" * 32
-FORGED = "0x" + "11" * 64 + "1b"
 
 
 @pytest.fixture
@@ -225,43 +222,6 @@ def test_a_person_reads_what_a_dry_run_left_undone(own: Terminal, agent: str, li
     run = own(*line.replace("AGENT", agent).split(), "--dry-run", "-o", "table")
     assert run.code == 0, run.err
     assert run.err.splitlines()[-1] == said
-
-
-@pytest.mark.rule("wallets.connect")
-def test_connect_with_a_key(own: Terminal, server: MockServer) -> None:
-    address = LocalSigner.from_key(KEY).address
-    own.env["TRADE_WALLET_KEY"] = KEY
-    dry = own("wallets", "connect", "--label", "main", "--chain", "base", "--dry-run")
-    assert dry.json["body"]["address"] == address
-    made = own("wallets", "connect", "--label", "main", "--chain", "base", "--address", address.lower(), "--yes").json
-    assert (made["address"], made["label"], made["chain_id"]) == (address, "main", 8453)
-    again = own("wallets", "connect", "--label", "main", "--chain", "base", "--yes")
-    assert (again.code, again.problem["code"]) == (7, "conflict")
-
-
-@pytest.mark.rule("wallets.connect")
-def test_connect_with_a_signature(own: Terminal, server: MockServer) -> None:
-    address = LocalSigner.from_key(KEY).address
-    argv = ("wallets", "connect", "--label", "l", "--chain", "base", "--address", address, "--signature", FORGED, "-y")
-    run = own(*argv)
-    assert (run.code, run.problem["code"]) == (8, "invalid_signature")
-    assert run.notes[0]["body"] == {"address": address, "chain_id": 8453, "label": "l", "signature": "(not shown)"}
-    asked = own(*argv[:-1], answers="n\n")
-    assert "  signature  (not shown)\n" in asked.err
-    assert FORGED not in run.err + asked.err
-    assert writes(server, own)[-1][2] == {"address": address, "chain_id": 8453, "label": "l", "signature": FORGED}
-
-
-def test_connect_refuses_what_does_not_fit(own: Terminal) -> None:
-    own.env["TRADE_WALLET_KEY"] = KEY
-    run = own("wallets", "connect", "--label", "l", "--chain", "base", "--address", "0x" + "1" * 40, "--yes")
-    assert run.code == 2
-    own.env["TRADE_WALLET_KEY"] = "not-a-key"
-    run = own("wallets", "connect", "--label", "l", "--chain", "base", "--yes")
-    assert run.code == 3
-    assert "not-a-key" not in run.err
-    assert "the private key must be 64 hexadecimal digits" in run.problem["message"]
-    assert run.problem["hint"].startswith("it is 64 hexadecimal digits")
 
 
 @pytest.mark.rule("auth.scope.read-only.writes")

@@ -300,7 +300,7 @@ def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setenv("TRADE_HOME", "~/trading")
     monkeypatch.setattr(Path, "expanduser", nowhere)
-    with pytest.raises(ConfigError, match=r"checkpoint.*TRADE_HOME"):
+    with pytest.raises(ConfigError, match=r"no home folder for ~/trading\nhint: .*TRADE_HOME"):
         default_path(URL, PRINT, BASE)
 
 

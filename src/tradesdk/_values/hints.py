@@ -44,7 +44,7 @@ HINTS: dict[str, str] = {
     "too_many_files": "close clients and files that are not used any more, or raise the limit: ulimit -n 4096",
     "timeout": "make the call again, with a longer timeout= or deadline= if the service is slow",
     "invalid_request": "correct the value that the message names, and try again; nothing was changed",
-    "invalid_signature": "sign with the key of that address, and the text that the dashboard shows: message=",
+    "invalid_signature": "sign exactly the text that the dashboard shows (personal_sign), with the key of that address",
     "unauthorized": "check TRADE_API_KEY or api_key=; keys are made in the dashboard, Settings, API Keys",
     "forbidden": "use a key with the scope full-access, or another plan",
     "not_found": "check the id; list() of the same resource shows what there is",

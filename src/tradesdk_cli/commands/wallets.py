@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,9 +14,11 @@ from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import AnyChain, Chain, DryRun, Walk, Yes, pages
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.session import session
+from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from tradesdk import LocalSigner
+    from tradesdk_cli.session import Session
+    from tradesdk_cli.wallet import Wallet
 
 app = noun("wallets", "Wallets: list, connect, balance.")
 
@@ -47,53 +52,98 @@ def connect(
     chain: Chain,
     address: Annotated[str | None, typer.Option("--address", metavar="ADDRESS", help="The wallet's address.")] = None,
     signature: Annotated[
-        str | None, typer.Option("--signature", metavar="HEX", help="The verification message, signed.")
+        str | None, typer.Option("--signature", metavar="HEX", help="The verification text, signed elsewhere.")
+    ] = None,
+    message: Annotated[
+        str | None, typer.Option("--message", metavar="TEXT", help="The text to sign, as the dashboard shows it.")
+    ] = None,
+    message_file: Annotated[
+        str | None,
+        typer.Option("--message-file", metavar="FILE", help="A file with that text; - for standard input."),
+    ] = None,
+    wallet: Annotated[
+        Path | None, typer.Option("--wallet", metavar="FILE", help="The keystore that signs [env: TRADE_KEYSTORE].")
     ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
     """Connect a wallet by proving that it is yours.
 
-    Either sign the verification message elsewhere and give --address and --signature, or let this program sign it with
-    the private key in the variable TRADE_WALLET_KEY. The key is never sent.
+    Signs a text with TRADE_WALLET_KEY or a keystore, as purchases do; the key is never sent. The service does not
+    document the text: --message or --message-file gives the one that the dashboard shows (of a file, without the line
+    break at its end). Or sign it elsewhere, and give --address and --signature.
     """
-    from tradesdk_cli.confirm import approve
+    from tradesdk import Wallet as Connected
+    from tradesdk import wallet_message
+    from tradesdk_cli.confirm import Change, approve
 
-    signer = None
-    if signature is None:
-        signer = _signer(address)
-        address = signer.address
-    elif address is None:
-        raise UsageProblem("--signature needs --address", "the address whose key made the signature")
-    shown = {"address": address, "chain_id": chain, "label": label, "signature": signature or "(made when it is sent)"}
-    from tradesdk import Wallet
-    from tradesdk_cli.confirm import Change
-
+    text = _text_to_sign(message, message_file)
+    if signature is not None:
+        for option, value in (("--message", text), ("--wallet", wallet)):
+            if value is not None:
+                raise UsageProblem(f"--signature is already made: {option} has no effect", "leave one of them out")
+        if address is None:
+            raise UsageProblem("--signature needs --address", "the address whose key made the signature")
     with session(ctx) as run:
+        signer = None if signature is not None else _signer(run, wallet, address)
+        address = address if signer is None else signer.address
         if not dry_run:
-            run.out.selection.expect(Wallet)
-        change = Change(f"connect the wallet {address} as {label}", "POST", "/v1/wallets", shown)
+            run.out.selection.expect(Connected)
+        body = {"address": address, "chain_id": chain, "label": label}
+        about = {} if signer is None else {"text to sign": text or wallet_message(str(address), chain)}
+        body["signature"] = signature or "(made when it is sent)"
+        change = Change(f"connect the wallet {address} as {label}", "POST", "/v1/wallets", body, about=about)
         if approve(run, change, yes=yes, dry_run=dry_run):
             wallets = run.client.wallets
             if signer is not None:
-                run.show(wallets.connect_with(signer, label=label, chain_id=chain))
-            elif signature is not None:
+                run.show(wallets.connect_with(signer, label=label, chain_id=chain, message=text))
+            elif address is not None and signature is not None:
                 run.show(wallets.connect(address=address, chain_id=chain, label=label, signature=signature))
 
 
-def _signer(address: str | None) -> LocalSigner:
-    from tradesdk import LocalSigner
-    from tradesdk_cli.wallet import KEY
+_LONGEST = 64 * 1024
+"""Bytes of a text to sign."""
 
-    if not os.environ.get(KEY):
+
+def _text_to_sign(message: str | None, file: str | None) -> str | None:
+    if message is not None and file is not None:
+        raise UsageProblem("--message and --message-file exclude each other", "leave one of them out")
+    if file is None:
+        if message == "":
+            raise UsageProblem("--message is empty", "give the text that the dashboard shows")
+        return message
+    if file == "-" and sys.stdin.isatty():
+        raise UsageProblem("--message-file - reads from a pipe, not from a terminal", "--message-file FILE, or < FILE")
+    try:
+        with contextlib.nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as stream:
+            content = stream.read(_LONGEST + 1)
+        text = content.decode()
+    except OSError as error:
+        raise UsageProblem(f"cannot read {one_line(file)}: {error.strerror}", "--message-file FILE") from None
+    except UnicodeDecodeError:
+        raise UsageProblem(f"{one_line(file)} is not text in UTF-8", "save it as UTF-8") from None
+    text = text.removesuffix("\n").removesuffix("\r")
+    if not text or len(content) > _LONGEST:
         raise UsageProblem(
-            "nothing proves that the wallet is yours",
-            f"give --address and --signature, or export {KEY} (a private key, 0x and 64 hex digits)",
+            f"{one_line(file)} is {'too long' if text else 'empty'}", "it has the text that the dashboard shows"
         )
-    signer = LocalSigner.from_env(KEY)
-    if address is not None and address.lower() != signer.address.lower():
-        raise UsageProblem(f"--address is not the address of {KEY}", f"that one is {signer.address}")
-    return signer
+    return text
+
+
+def _signer(run: Session, file: Path | None, address: str | None) -> Wallet:
+    """What signs: this person's wallet; in a mock world, unless one is named, play money."""
+    from tradesdk_cli.wallet import KEY, KEYSTORE, own_wallet
+
+    named = file is not None or bool(os.environ.get(KEY) or os.environ.get(KEYSTORE))
+    found = own_wallet(run.settings, file) if named or not run.settings.mock else run.wallet()
+    if found is None:
+        raise UsageProblem(
+            "nothing proves that the wallet is yours: there is no key to sign with",
+            f"export {KEY}, or name a keystore: --wallet FILE; or sign elsewhere: --address and --signature",
+        )
+    if address is not None and address.lower() != found.address.lower():
+        raise UsageProblem("--address is not the address of the wallet that signs", f"that one is {found.address}")
+    return found
 
 
 @app.verb("balance", "trade wallets balance WALLET_ID", "trade wallets balance WALLET_ID -o json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ..._http.arguments import chain, identifier, required_text
 from ..._http.request import CreateLookup, Listing, endpoint, model_request
+from ...errors import InvalidSignatureError
 from ...models.wallets import Wallet, WalletBalance
 from ...payments.signing.secp256k1 import checksummed
 from ...payments.signing.signer import Asked, Signer, checked_signer, sign_message, wallet_message
@@ -58,9 +59,11 @@ class WalletsResource(Resource):
                 `sign_digest`, which `TradeClient` calls in a thread, and awaits if it can be.
             label: a display name.
             chain_id: 8453 (Base) or 56 (BNB Chain).
-            message: the text to sign (default: `wallet_message(address, chain_id)`).
+            message: the text to sign, which the dashboard shows (default: `wallet_message(address, chain_id)`, as the
+                service documents none).
 
         Raises:
+            InvalidSignatureError: the service wants another text; `error.signed` is the one that was signed.
             APIError: the same errors as `connect`.
         """
         chain_id = chain("chain_id", chain_id)
@@ -68,12 +71,17 @@ class WalletsResource(Resource):
         if message is not None:
             required_text("message", message)
 
-        def sign() -> Asked[tuple[str, str]]:
+        def sign() -> Asked[tuple[str, str, str]]:
             address = checksummed(checked_signer(signer).address)
-            return address, (yield from sign_message(signer, message or wallet_message(address, chain_id)))
+            text = message or wallet_message(address, chain_id)
+            return address, text, (yield from sign_message(signer, text))
 
-        address, signature = ask_signer(sign())
-        return self.connect(address=address, chain_id=chain_id, label=label, signature=signature)
+        address, text, signature = ask_signer(sign())
+        try:
+            return self.connect(address=address, chain_id=chain_id, label=label, signature=signature)
+        except InvalidSignatureError as error:
+            error._set_signed(text, is_default=message is None)
+            raise
 
     @argument_called("chain_id", not_="chain")
     def list(

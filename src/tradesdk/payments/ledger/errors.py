@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import sqlite3
 
 from ..._fleet.server import Kind
@@ -142,13 +143,23 @@ def clocks_differ(shown: str, seconds: int) -> PaymentRefusedError:
     )
 
 
-def other_version(path: str, version: int, ours: int) -> UnusableLedgerError:
+def other_version(path: str, version: int, ours: int, *, is_file: bool = True) -> UnusableLedgerError:
     """The problem with a ledger that another release wrote."""
-    older = "keep it for its books, and set TRADE_HOME to another folder" if version < ours else ""
+    shown = _shown(path)
+    if version > ours:
+        hint = "use the newer release that wrote it, or set TRADE_HOME to another folder"
+    else:
+        hint = "settle its open payments with the older release that wrote it (trade pay reconcile); then "
+        old = shlex.quote(os.path.join(os.path.dirname(shown), "older-ledger"))
+        if is_file:
+            hint += f"move it away, and a new one begins: mkdir {old} && mv {shlex.quote(shown)}* {old}"
+        else:
+            hint += "use another database or schema, where a new one begins"
     return UnusableLedgerError(
         "ledger_version",
-        f"the ledger {_shown(path)} has version {version}, and this release reads version {ours} only",
-        older or "use a newer release of tradesdk, or set TRADE_HOME to another folder",
+        f"the ledger {shown} is {'newer' if version > ours else 'older'} than this release: it has version {version}, "
+        f"and only version {ours} is read",
+        hint,
     )
 
 

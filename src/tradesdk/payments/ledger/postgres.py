@@ -159,4 +159,4 @@ class PostgresTransaction:
         ((version, time),) = rows
         self._engine.ahead = round(time - SystemClock().now())
         if version != sql.VERSION:
-            raise errors.other_version(self._engine.shown, version, sql.VERSION)
+            raise errors.other_version(self._engine.shown, version, sql.VERSION, is_file=False)

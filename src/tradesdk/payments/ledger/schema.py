@@ -30,7 +30,8 @@ _STANDING = f"(purchase IS NOT NULL OR waits = 1 OR {_OPEN})"
 # It asks whether a wallet was funded: `rules.EmptyWallet`.
 _ASKS = "stage = 'sent' AND EXISTS (SELECT 1 FROM settings WHERE value LIKE id || ' %')"
 
-VERSION = 3
+VERSION = 6
+"""Each change of the tables takes the next number: a ledger with a smaller one is older. It is never set back."""
 TABLES = (
     # Rows are never deleted, so `seq` only grows.
     """
