@@ -21,11 +21,11 @@ from _payments import BUDGET, HEADER, NOW, numbers, past, payment, written
 from psycopg.sql import SQL, Identifier
 
 from tradesdk import Ledger, SystemClock
-from tradesdk._fleet.blocking import Connection
 from tradesdk._fleet.bodies import Stored
 from tradesdk._fleet.rate import CLAIM, SharedWindow
-from tradesdk._fleet.server import numbered, server
 from tradesdk._fleet.signals import Relay
+from tradesdk._postgres.connection import Connection, numbered
+from tradesdk._postgres.server import server
 from tradesdk.fleet import FleetSignals, create_tables
 from tradesdk.payments.ledger import schema
 

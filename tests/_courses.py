@@ -39,11 +39,11 @@ from tradesdk import (
     TradeError,
 )
 from tradesdk import _market as market
-from tradesdk._fleet.server import Row
 from tradesdk._http.service_time import ServiceClock
 from tradesdk._sync.signing import ask_signer
 from tradesdk._values.http import Headers
 from tradesdk._values.payment import origin_of
+from tradesdk._values.row import Row
 from tradesdk.payments import buyer as buying
 from tradesdk.payments import purchase as purchases
 from tradesdk.payments.buyer import Buyer, PurchaseIntent, look, sign

@@ -130,6 +130,7 @@ class Proxy:
     Attributes:
         connections: how many there were.
         silent: nothing goes through any more, and no connection ends, as with a server that is stopped.
+        dropped: the connections of which that is true.
     """
 
     def __init__(self, port: int, cut_at: int = 0, *, after: bool = False) -> None:
@@ -137,6 +138,7 @@ class Proxy:
         self._cut_at, self._after = cut_at, after
         self.replies = self.connections = 0
         self.silent = False
+        self.dropped: set[socket.socket] = set()
         self._open: list[socket.socket] = []
         self.port = free_port()
         self.join()
@@ -162,7 +164,7 @@ class Proxy:
     def _copy(self, source: socket.socket, target: socket.socket, is_reply: bool) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
-                if self.silent:
+                if self.silent or source in self.dropped:
                     continue
                 self.replies += is_reply
                 is_last = is_reply and self.replies == self._cut_at
@@ -172,6 +174,10 @@ class Proxy:
                     break
         self._end(target)
         self._end(source)
+
+    def drop(self) -> None:
+        """Let nothing through of what is open, and end none of it, as a firewall does."""
+        self.dropped.update(self._open)
 
     def cut(self) -> None:
         """End all connections, and take no new ones."""

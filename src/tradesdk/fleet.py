@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ._async.fleet_rate_limiter import AsyncFleetRateLimiter
 from ._async.fleet_relay import AsyncFleetRelay
 from ._async.fleet_signals import AsyncFleetSignals
-from ._fleet.server import SCHEMA, server
+from ._postgres.server import SCHEMA, server
 from ._sync.fleet_rate_limiter import FleetRateLimiter
 from ._sync.fleet_relay import FleetRelay
 from ._sync.fleet_signals import FleetSignals
@@ -37,7 +37,8 @@ __all__ = [
 def create_tables(url: str | None = None, *, schema: str = SCHEMA) -> bool:
     """Create the tables of a fleet, unless they are there. Returns whether it did.
 
-    Its user needs the right to create a schema in the database, or must own the schema.
+    Its user needs the right to create a schema in the database, or must own the schema. Tables that are there are
+    checked, and analyzed after they were restored.
 
     Args:
         url: `postgresql://USER@HOST/DATABASE`; by default `TRADE_FLEET`.
@@ -45,12 +46,19 @@ def create_tables(url: str | None = None, *, schema: str = SCHEMA) -> bool:
 
     Raises:
         ConfigError: the URL or the schema cannot be used, or psycopg is not installed.
-        FleetError: the server cannot be used.
+        FleetError: the server cannot be used, or tables are missing beside others.
+        LedgerError: the tables of the ledger are empty although there were payments, or are of another release.
     """
     place = server(url, schema)
-    from .payments.ledger.postgres import create
+    from ._fleet.tables import create
+    from .payments.ledger.postgres import tables
+    from .payments.ledger.store import Ledger
 
-    return create(place)
+    made = create(place, list(tables()))
+    if not made:
+        with Ledger.postgres(url, schema=schema) as ledger:
+            ledger.history(limit=1)
+    return made
 
 
 @hides_locals

@@ -13,8 +13,8 @@ import pytest
 
 from tradesdk import StreamSignal, SystemClock
 from tradesdk._fleet.bodies import stored
-from tradesdk._fleet.server import server
 from tradesdk._fleet.signals import Relay
+from tradesdk._postgres.server import server
 from tradesdk.fleet import FleetSignals, create_tables
 from tradesdk_mock import MockServer
 

@@ -11,8 +11,8 @@ import pytest
 
 from tradesdk import Gap, StreamSignal, TradeClient
 from tradesdk._fleet.bodies import stored
-from tradesdk._fleet.server import server
 from tradesdk._fleet.signals import Relay
+from tradesdk._postgres.server import server
 from tradesdk.fleet import FleetRelay, FleetSignal, FleetSignals
 from tradesdk_mock import MockServer
 
@@ -43,6 +43,7 @@ class Fleet:
         emptied = [f"DELETE FROM {table}" for table in ("relays", "signals", "groups", "pending", "once", "members")]  # noqa: S608
         emptied.append("ALTER TABLE signals ALTER COLUMN seq RESTART")
         self.relay.link.run(*((statement, ()) for statement in emptied))
+        self.relay.link.close()  # after ALTER, psycopg takes the next statement for prepared
         assert self.relay.take(BEGAN) == 0
 
     def relayed(self, service: str = SERVICE, lease: float = 600) -> Relay:

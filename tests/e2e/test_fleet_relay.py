@@ -15,8 +15,8 @@ import pytest
 
 from tradesdk import APIError, AsyncTradeClient, FleetError, Gap, StreamSignal, TradeClient, TradeError
 from tradesdk._fleet.bodies import LeaseLostError, stored
-from tradesdk._fleet.server import server
 from tradesdk._fleet.signals import Relay
+from tradesdk._postgres.server import server
 from tradesdk.fleet import AsyncFleetRelay, AsyncFleetSignals, FleetRelay, FleetSignal, FleetSignals, status
 from tradesdk_mock import MockServer
 

@@ -19,8 +19,9 @@ import pytest
 
 from tradesdk import ConfigError, FleetError, Gap, InvalidArgumentError, TradeError
 from tradesdk._fleet.bodies import stored
-from tradesdk._fleet.server import problem, server
 from tradesdk._fleet.signals import Relay
+from tradesdk._postgres.problems import problem
+from tradesdk._postgres.server import server
 from tradesdk.fleet import AsyncFleetSignals, FleetRelay, FleetSignal, FleetSignals, status
 
 from .._pages import ROOT, blocks

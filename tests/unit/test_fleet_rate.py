@@ -17,8 +17,8 @@ import pytest
 
 from tradesdk import AsyncTradeClient, RateClaim, SystemClock, TradeClient
 from tradesdk._fleet.rate import AWAY, SharedWindow
-from tradesdk._fleet.server import server
 from tradesdk._http.rate_limit import RateWindow
+from tradesdk._postgres.server import server
 from tradesdk.fleet import AsyncFleetRateLimiter, FleetRateLimiter, create_tables
 from tradesdk_mock import MockClock, MockService
 

@@ -7,10 +7,11 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import psycopg
@@ -26,11 +27,14 @@ from tradesdk import (
     SystemClock,
     TradeError,
 )
-from tradesdk._fleet import blocking
-from tradesdk._fleet.blocking import Connection, Link, Statement, connect
-from tradesdk._fleet.server import ANSWER, Row, server
+from tradesdk._fleet.member import MemberLink
+from tradesdk._postgres import connection, link
+from tradesdk._postgres.connection import ANSWER, Connection, Statement, connect
+from tradesdk._postgres.server import Server, server
+from tradesdk._values.row import Row
 from tradesdk.fleet import create_tables
 from tradesdk.payments.ledger.changes import Record
+from tradesdk.payments.ledger.postgres import PostgresEngine
 from tradesdk.payments.state_machine import DELIVERED, OPEN, Report
 
 from .._pages import ROOT, blocks
@@ -63,9 +67,10 @@ def ledger(postgres: Postgres, schema: str) -> Iterator[Ledger]:
 def test_it_does_what_every_ledger_does(postgres: Postgres, schema: str, names: list[str]) -> None:
     """By two machines in turns."""
     tables = ", ".join(f"{schema}.{name}" for name in ("payments", "sums", "runs", "settings"))
+    begin = f"UPDATE {schema}.ledger SET signed = FALSE"  # noqa: S608
     for name in names:
         print(name)
-        postgres.do(f"TRUNCATE {tables}")
+        postgres.do(f"TRUNCATE {tables}", begin)
         with Machines(*(Ledger.postgres(postgres.url(), schema=schema) for _ in range(2))) as ledger:
             CASES[name](ledger)
 
@@ -108,12 +113,12 @@ class Cut:
     def __enter__(self) -> None:
         run = Connection.run
 
-        def cut(connection: Connection, statements: Sequence[Statement]) -> list[list[Row]]:
+        def cut(connection: Connection, statements: Sequence[Statement], silence: float) -> list[list[Row]]:
             self.left -= 1
             if self.left:
-                return run(connection, statements)
+                return run(connection, statements, silence)
             if self.landed:
-                run(connection, statements)
+                run(connection, statements, silence)
             raise psycopg.OperationalError("cut")
 
         self._patch = patch.object(Connection, "run", cut)
@@ -189,6 +194,7 @@ def test_what_was_sent_counts_though_the_database_is_set_back(
             f"INSERT INTO {schema}.{table} ({columns}) OVERRIDING SYSTEM VALUE "  # noqa: S608
             f"SELECT {columns} FROM {schema}.{table}_{again}",
         )
+    postgres.do(f"UPDATE {schema}.ledger SET signed = EXISTS (SELECT FROM {schema}.payments)")  # noqa: S608
     with Ledger.postgres(postgres.url(), schema=schema) as other:  # others write meanwhile
         submitted(other, draft(id=f"pay_other_{again}", fingerprint=f"other {again}"), now=NOW + 200)
     report = Report(OPEN, "lost")
@@ -240,6 +246,7 @@ def test_who_owns_the_schema_needs_no_right_to_create_one(postgres: Postgres) ->
             create_tables(postgres.url(other), schema=name)
         assert caught.value.code == "fleet_denied"
         assert create_tables(postgres.url(owner), schema=name)
+        postgres.do(f"GRANT SELECT ON ALL TABLES IN SCHEMA {name} TO {other}")
         assert not create_tables(postgres.url(other), schema=name)
     finally:
         postgres.do(f"DROP OWNED BY {owner}, {other} CASCADE", f"DROP ROLE {owner}, {other}")
@@ -296,46 +303,84 @@ def refused(url: str, code: str, *says: str, schema: str = "nowhere", hint: str 
     assert str(error).isprintable()
 
 
-class Ticking:
-    """A clock that is half a second further each time."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def __call__(self) -> float:
-        self.time += 0.5
-        return self.time
-
-
-def test_two_hosts_that_say_nothing_take_no_longer_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Ticking()
-    monkeypatch.setattr(SystemClock, "monotonic", clock)
+@each_of("alive", [False, True])
+def test_hosts_that_say_nothing_take_no_longer_than_one(
+    postgres: Postgres, schema: str, monkeypatch: pytest.MonkeyPatch, alive: bool
+) -> None:
+    for module in (link, connection):
+        monkeypatch.setattr(module, "ANSWER", 0.4)
+    monkeypatch.setattr(connection, "_CONNECT", 0.2)
     with ExitStack() as stack:
         silent = [stack.enter_context(closing(socket.create_server(("127.0.0.1", 0)))) for _ in range(2)]
-        hosts = ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in silent)
-        with pytest.raises(FleetError) as caught:
-            create_tables(f"postgresql://me@{hosts}/bots")
-        assert caught.value.code == "fleet_unreachable"
+        ports = [one.getsockname()[1] for one in silent] + [postgres.port] * alive
+        url = f"postgresql://postgres@{','.join(f'127.0.0.1:{port}' for port in ports)}/postgres"
+        began = time.monotonic()
+        if alive:
+            assert not create_tables(url, schema=schema)
+        else:
+            with pytest.raises(FleetError) as caught:
+                create_tables(url, schema=schema)
+            assert caught.value.code == "fleet_unreachable"
+            assert time.monotonic() - began < 2
         for one in silent:
-            one.accept()[0].close()  # both were asked
-    assert clock.time == 3
+            one.accept()[0].close()  # all were asked
+
+
+def test_a_resolver_that_hangs_is_waited_for_as_long_as_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """libpq resolves names before it begins to wait."""
+    for module in (link, connection):
+        monkeypatch.setattr(module, "ANSWER", 0.1)
+    resolved = threading.Event()
+
+    def connect_slowly(*_: object, **__: object) -> None:
+        resolved.wait(10)
+        raise psycopg.OperationalError("it was resolved too late")
+
+    monkeypatch.setattr(psycopg.Connection, "connect", connect_slowly)
+    with pytest.raises(FleetError, match="no connection in") as caught:
+        create_tables("postgresql://me@slow.example/bots")
+    assert caught.value.code == "fleet_unreachable"
+    resolved.set()
 
 
 @pytest.mark.long  # silence is waited for
-def test_a_server_that_is_stopped_is_not_asked_again(
-    postgres: Postgres, schema: str, monkeypatch: pytest.MonkeyPatch
+@each_of("in_transaction", [False, True])
+def test_a_connection_that_a_firewall_has_dropped_is_made_anew(
+    postgres: Postgres, schema: str, in_transaction: bool
 ) -> None:
-    """That would take as long as an answer may take, twice."""
-    monkeypatch.setattr(blocking, "ANSWER", 0.3)
+    """Unless it is in the middle of a transaction, whose first half is lost with it."""
+    proxy = Proxy(postgres.port)
+    url = postgres.url().replace(f":{postgres.port}/", f":{proxy.port}/")
+    with Ledger.postgres(url, schema=schema) as ledger, ExitStack() as stack:
+        submitted(ledger, draft(id=f"pay_{in_transaction}", fingerprint=f"{in_transaction}"))
+        before, began = proxy.connections, time.monotonic()
+        after: list[tuple[float, int]] = []
+        if in_transaction:
+            stack.enter_context(patch.object(Ledger, "_save", side_effect=lambda *_: proxy.drop()))
+            stack.enter_context(pytest.raises(LedgerError, match="said nothing"))
+        else:
+            proxy.drop()
+        stack.callback(lambda: after.append((time.monotonic() - began, proxy.connections)))
+        submitted(ledger, draft(id=f"more_{in_transaction}", fingerprint=f"more {in_transaction}"))
+    ((seconds, connections),) = after
+    assert seconds < 3
+    assert connections == before + (not in_transaction)
+    proxy.cut()
+
+
+@pytest.mark.long  # silence is waited for
+def test_a_server_that_is_stopped_is_an_error_within_three_seconds(postgres: Postgres, schema: str) -> None:
     proxy = Proxy(postgres.port)
     url = postgres.url().replace(f":{postgres.port}/", f":{proxy.port}/")
     with Ledger.postgres(url, schema=schema) as ledger:
         submitted(ledger)
-        asked = proxy.connections
         proxy.silent = True
-        with pytest.raises(LedgerError) as caught:
-            submitted(ledger)
-        assert (caught.value.code, proxy.connections) == ("ledger_unreachable", asked)
+        for _ in range(2):  # with its connection, and without one
+            began = time.monotonic()
+            with pytest.raises(LedgerError) as caught:
+                submitted(ledger)
+            assert caught.value.code == "ledger_unreachable"
+            assert time.monotonic() - began < 3
     proxy.cut()
 
 
@@ -343,7 +388,7 @@ def test_a_server_that_is_stopped_is_not_asked_again(
 def test_an_answer_may_take_long_while_it_arrives(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence is counted from its last byte: here a second passes with each part of it."""
     proxy = Proxy(postgres.port)
-    with closing(Link(server(postgres.url().replace(f":{postgres.port}/", f":{proxy.port}/")))) as link:
+    with closing(MemberLink(server(postgres.url().replace(f":{postgres.port}/", f":{proxy.port}/")))) as link:
         link.run(("SELECT 1", ()))
         monkeypatch.setattr(SystemClock, "monotonic", lambda: float(proxy.replies))
         (((text,),), _) = link.run(("SELECT repeat('x', 2000000)", ()), ("SELECT pg_sleep(0.15)", ()))
@@ -483,22 +528,42 @@ def test_a_member_that_is_cut_off_does_not_block_the_others_for_hours(postgres: 
     assert found == [[("3",)], [("10s",)], [("5s",)]]
 
 
-def test_no_plan_is_compiled(postgres: Postgres) -> None:
-    """Before PostgreSQL 18, with `enable_seqscan = off`, every plan that reads a whole table is dear enough."""
-    with closing(connect(server(postgres.url(options="-cjit%3Don")))) as db:
-        assert db.run([("SELECT current_setting(?)", ("jit",))]) == [[("off",)]]
+def swap(ledger: Ledger, other: Ledger) -> None:
+    """Give each the session of the other one, as a pooler in transaction mode does."""
+    ours, others = (cast(PostgresEngine, one._engine).link.db for one in (ledger, other))
+    assert ours is not None
+    assert others is not None
+    ours.pgconn, others.pgconn = others.pgconn, ours.pgconn
 
 
-def test_one_behind_a_pooler_runs_no_statement_of_another_program(postgres: Postgres) -> None:
-    """It hands a connection of the server to one program after the other: what one has prepared, the other must not
-    run."""
-    place = server(postgres.url())
-    with closing(connect(place)) as ours, closing(connect(place)) as others:
-        ours.run([("BEGIN", ()), ("SELECT 1", ()), ("COMMIT", ())])
-        others.run([("BEGIN", ()), ("SELECT 1", ()), ("ROLLBACK", ())])
-        ours.pgconn, others.pgconn = others.pgconn, ours.pgconn
-        with pytest.raises(psycopg.errors.InvalidSqlStatementName):
-            ours.run([("BEGIN", ()), ("SELECT 1", ()), ("COMMIT", ())])
+def test_one_behind_a_pooler_runs_nothing_in_the_session_of_another_program(
+    postgres: Postgres, schema: str, ledger: Ledger
+) -> None:
+    """What one has set or prepared, the other must not use. Both have prepared statements by the same names."""
+    with Ledger.postgres(postgres.url(), schema=schema) as other:
+        before = submitted(ledger)
+        uses: list[Callable[[int], object]] = [
+            lambda number: submitted(ledger, draft(id=f"pay_{number}", fingerprint=f"{number}")),
+            lambda number: resubmit(ledger, before).submissions == 2,
+            lambda number: ledger.history()[-1].id == before.id,
+        ]
+        for number, use in enumerate(uses):
+            ledger.setting("x")
+            other.setting("x")
+            swap(ledger, other)
+            assert use(number), "in a new session"
+
+
+def test_a_pooler_that_gives_each_transaction_another_session_is_refused(
+    postgres: Postgres, schema: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pooled(place: Server, session: str, seconds: float) -> Connection:
+        return connect(place, f"{session} of another program", seconds)
+
+    monkeypatch.setattr(link, "connect", pooled)
+    with pytest.raises(LedgerError, match="as a pooler does") as caught:
+        submitted(ledger)
+    assert (caught.value.code, "of the database itself" in caught.value.hint) == ("ledger_denied", True)
 
 
 def test_a_payment_after_a_long_rest_takes_no_longer_than_others(
@@ -562,32 +627,30 @@ def test_one_that_another_program_has_locked(postgres: Postgres, schema: str) ->
 
 
 def test_a_statement_that_failed_with_another_can_be_made_again(postgres: Postgres) -> None:
-    """On the same connection, whether it was prepared before the other one failed or not."""
-    with closing(Link(server(postgres.url()))) as link:
+    """Whether it was prepared before the other one failed or not. The error is of the one that failed."""
+    with closing(MemberLink(server(postgres.url()))) as link:
         link.run(("SELECT 1", ()))
-        db = link.db
         for times in range(6):
             statement = f"SELECT {times}", ()
             for _ in range(times):
                 link.run(statement)
-            with pytest.raises(FleetError):
-                link.run(("SELECT 1 / 0", ()), statement)
+            with pytest.raises(FleetError, match="changed meanwhile"):
+                link.run(*[statement] * times, ("SELECT 1 / $1::int", (0,)), statement, ("SELECT 2", ()))
             assert link.run(statement, statement) == [[(times,)]] * 2
-        assert link.db is db
         assert not link.in_transaction
 
 
 def test_an_interrupt_in_a_round_trip_leaves_nothing_open(postgres: Postgres, ledger: Ledger) -> None:
     first = submitted(ledger)
     for number in range(2):
-        with patch.object(blocking, "wait", side_effect=[KeyboardInterrupt]), pytest.raises(KeyboardInterrupt):
+        with patch.object(psycopg.waiting, "wait", side_effect=[KeyboardInterrupt]), pytest.raises(KeyboardInterrupt):
             submitted(ledger)
         assert ledger.history() == [first], number
     second = submitted(ledger)
     assert ledger.history() == [second, first]
-    with closing(Link(server(postgres.url()))) as link:
+    with closing(MemberLink(server(postgres.url()))) as link:
         link.run(("BEGIN", ()))
-        with patch.object(blocking, "wait", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        with patch.object(psycopg.waiting, "wait", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
             link.run(("SELECT 1", ()))
         assert not link.in_transaction
         assert link.run(("SELECT 1", ())) == [[(1,)]]

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from .._fleet.server import SCHEMA, server
 from .._http import settings
 from .._http.arguments import flags, wrong_setting
 from .._http.retry import with_jitter
+from .._postgres.server import SCHEMA, server
 from .._system.clock import Clock, SystemClock
 from .._values.frames import hides_locals
 from .._values.http import RateClaim, RateLimit

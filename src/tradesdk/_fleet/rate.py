@@ -12,11 +12,13 @@ from contextlib import suppress
 
 from .._http.log_events import event
 from .._http.rate_limit import RateWindow, count
+from .._postgres.connection import Connection, Statement
+from .._postgres.server import Server
 from .._system.clock import Clock, SystemClock
 from .._values.http import RateClaim, RateLimit
+from .._values.row import Row
 from ..errors import FleetError
-from .blocking import LEFT, SEEN, Connection, Link, Statement
-from .server import Row, Server
+from .member import LEFT, SEEN, MemberLink
 
 TABLES = (
     # Of the last answer with a new window: limit and reset as in its headers. `remaining` is -1 after a refused claim.
@@ -63,7 +65,7 @@ class SharedWindow:
     """
 
     def __init__(self, server: Server, clock: Clock, *, alone: bool = True) -> None:
-        self._link = Link(server, self._began)
+        self._link = MemberLink(server, self._began)
         self._clock = clock
         self._continues_alone = alone
         self._offset = clock.now() - clock.monotonic()

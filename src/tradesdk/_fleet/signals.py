@@ -13,11 +13,13 @@ from contextlib import closing
 from datetime import datetime
 
 from .._http.log_events import event
+from .._postgres.connection import Connection, Statement
+from .._postgres.server import Server
 from .._system.clock import SystemClock
+from .._values.row import Row
 from ..errors import FleetError
-from .blocking import LEFT, SEEN, Connection, Link, Statement
 from .bodies import Behind, LeaseLostError, Stored
-from .server import Row, Server
+from .member import LEFT, SEEN, MemberLink
 
 TABLES = (
     # One row for each source: a chain of a service. Who holds the lease stores signals; `fence` counts holders.
@@ -65,7 +67,7 @@ def _channel(place: Server) -> str:
     return f"{place.schema} signals"[:63]
 
 
-def once(link: Link, key: str) -> bool:
+def once(link: MemberLink, key: str) -> bool:
     """Whether this is the first call for a key in the fleet."""
     # An owner of its own for each call: if the answer is lost, the same call made again is still the first.
     statement = (
@@ -128,7 +130,7 @@ class Relay:
     """One that stores the signals of a chain while it holds the lease, or waits for it."""
 
     def __init__(self, place: Server, chain: int, service: str, *, lease: float, keep: float) -> None:
-        self.link = Link(place, self._began)
+        self.link = MemberLink(place, self._began)
         self.fence: int | None = None
         self.since = 0.0
         """Where its stream has to begin."""
@@ -168,7 +170,7 @@ class Relay:
 
     def trim(self) -> None:
         """Delete what is older than is kept, beside what is stored meanwhile."""
-        with closing(Link(self._place)) as link:
+        with closing(MemberLink(self._place)) as link:
             values = (self._source, self.fence, self._keep, OVERLAP)
             link.run((_TRIM_SIGNALS, values), (_TRIM_ONCE, ()))
 
@@ -228,7 +230,7 @@ class Member:
     """
 
     def __init__(self, place: Server, chain: int, service: str, *, since: float | None) -> None:
-        self.link = Link(place, self._began)
+        self.link = MemberLink(place, self._began)
         self.items: deque[Stored] = deque()
         self.behind: Behind | None = None
         self.wait = 0.0
@@ -453,10 +455,11 @@ class GroupMember(Member):
                     columns = [list(column) for column in zip(*missed[first : first + _PART], strict=True)]
                     self.link.run((_PUT, (*self._who, behind.trimmed - len(missed) + first, *columns)))
                 (moved,) = self.link.run((_MOVE_ON, (*self._who, behind.position, behind.trimmed, behind.end)))
-                self.link.run(("COMMIT" if moved else "ROLLBACK", ()))
-            except BaseException:
-                self.link.close()
-                raise
+                if moved:
+                    self.link.run(("COMMIT", ()))
+            finally:
+                if self.link.in_transaction:
+                    self.link.close()
         self.behind = None
 
     def done(self, item_id: str) -> bool:

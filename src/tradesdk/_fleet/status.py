@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from .._postgres.server import Server
 from .._system.clock import SystemClock
 from ..errors import FleetError
-from .blocking import Link
-from .server import Server
+from .member import MemberLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ _PARTS = {
 
 def status(place: Server) -> FleetStatus:
     """Read it, each part by itself."""
-    with closing(Link(place)) as link:
+    with closing(MemberLink(place)) as link:
         link.run((_NOW, ()))  # which connects
         began = SystemClock().now()
         (((now, version),),) = link.run((_NOW, ()))

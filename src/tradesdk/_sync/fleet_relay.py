@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from .._fleet.bodies import LeaseLostError, storable
-from .._fleet.server import SCHEMA, server
 from .._http import settings
 from .._http.arguments import chain as checked_chain
 from .._http.arguments import seconds
 from .._http.log_events import event
+from .._postgres.server import SCHEMA, server
 from .._system.clock import SystemClock
 from .._values.frames import hides_locals
 from ..errors import FleetError, TradeError

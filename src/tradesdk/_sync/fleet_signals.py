@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from .._fleet.bodies import GAP, LONGEST, MOST_MISSED, Behind, lost, missed, read
-from .._fleet.server import SCHEMA, server
 from .._http import settings
 from .._http.arguments import chain as checked_chain
 from .._http.arguments import flags, moment, required_text, seconds
 from .._http.log_events import event
+from .._postgres.server import SCHEMA, server
 from .._values.frames import hides_locals
 from ..errors import APIConnectionError, APIError, APIStatusError, FleetError, InvalidArgumentError, TradeError
 from ..models.stream import FleetSignal, Gap

@@ -14,12 +14,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ..._fleet.server import Row
 from ..._http.log_events import ledger_failed
 from ..._system import forks
 from ..._system.clock import SystemClock
 from ..._system.interrupts import failures
 from ..._system.semaphore import Semaphore
+from ..._values.row import Row
 from ...errors import LedgerError
 from . import errors
 from . import schema as sql
@@ -157,9 +157,13 @@ class Engine(ABC):
     def _run(self, step: Callable[[Transaction], T], deadline: float, *, write: bool) -> T:
         """Do `step` in a transaction, committed if that does not raise; `UnusableLedgerError` if it fails."""
 
+    def damaged(self, what: str) -> errors.UnusableLedgerError:
+        """The problem with a database that is damaged."""
+        return errors.damaged(self.shown, what)
+
     @abstractmethod
-    def mark(self) -> None:
-        """Prepare for the first signed payment, in the transaction that writes it."""
+    def mark(self, db: Transaction) -> None:
+        """Note that there are signed payments, before or in the transaction that writes the first one."""
 
     @abstractmethod
     def close(self) -> None:
@@ -237,7 +241,7 @@ class SqliteEngine(Engine):
             raise errors.from_os(error, self.shown) from error
         return result
 
-    def mark(self) -> None:
+    def mark(self, db: Transaction) -> None:
         """Create the mark that reveals a missing ledger, before the first signed payment is written."""
         mark_signed(self._real, sync=self._sync)
         self.is_marked = True

@@ -7,7 +7,6 @@ import os
 import shlex
 import sqlite3
 
-from ..._fleet.server import Kind
 from ..._values.hints import of_file
 from ..._values.text import printable, without_keys
 from ...errors import ErrorCode, InvalidArgumentError, PaymentRefusedError
@@ -17,21 +16,6 @@ NOTHING_CHANGED = "nothing has changed"
 NOT_RESENT = "the payment was not resent"
 LATE = "what became of the payment is written later, with the next change"
 DROPPED = "what became of the payment cannot be written"
-
-CODES: dict[Kind, ErrorCode] = {
-    "unreachable": "ledger_unreachable",
-    "denied": "ledger_denied",
-    "not_durable": "ledger_not_durable",
-    "version": "ledger_version",
-    "encoding": "ledger_failed",
-    "read_only": "ledger_read_only",
-    "lost": "ledger_lost",
-    "locked": "ledger_locked",
-    "stale": "ledger_failed",
-    "refused": "ledger_failed",
-    "failed": "ledger_failed",
-}
-"""By the kind of a problem with a PostgreSQL server."""
 
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 # SQLITE_ERROR: the statements are correct, so a table or column is missing in the file.

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 
-from ..._fleet import rate, signals
-from ..._fleet.blocking import MEMBERS, Link, Statement
-from ..._fleet.server import Row, Server, UnusableServerError
+from ..._postgres.connection import Statement, Unprepared
+from ..._postgres.link import Link
+from ..._postgres.problems import Kind, UnusableServerError
+from ..._postgres.server import Server
+from ..._postgres.session import is_ours, pooled
 from ..._system.clock import SystemClock
 from ..._system.semaphore import Semaphore
+from ..._values.row import Row
+from ...errors import ErrorCode
 from . import errors
 from . import schema as sql
-from .engine import Engine, StaleRowError, T
+from .engine import Engine, StaleRowError, T, Transaction
 
+_CODES: dict[Kind, ErrorCode] = {
+    "unreachable": "ledger_unreachable",
+    "denied": "ledger_denied",
+    "not_durable": "ledger_not_durable",
+    "version": "ledger_version",
+    "encoding": "ledger_failed",
+    "read_only": "ledger_read_only",
+    "lost": "ledger_lost",
+    "locked": "ledger_locked",
+    "stale": "ledger_failed",
+    "refused": "ledger_failed",
+    "failed": "ledger_failed",
+}
 _WORDS = (
     ("seq INTEGER PRIMARY KEY", "seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
     ("INTEGER", "BIGINT"),
@@ -21,17 +37,11 @@ _WORDS = (
     ("BLOB", "BYTEA"),
     (" CHECK (typeof(counted) = 'integer')", ""),
 )
-_BEGIN: Statement = ("BEGIN", ())  # READ COMMITTED: `CHECK` has made it the default
-_VERSION: Statement = ("SELECT version, extract(epoch FROM clock_timestamp())::float8 FROM ledger", ())
-_LOCK: Statement = (f"{_VERSION[0]} FOR UPDATE", ())
-
-
-def _expectation(statement: str, values: Sequence[object]) -> Statement:
-    """A statement that fails, and the transaction with it, unless another one finds one row."""
-    return f"SELECT 1 / count(*) FROM ({statement}) AS found", values  # noqa: S608
-
-
-_LOCK_KNOWN = _expectation("SELECT 1 FROM ledger WHERE version = ? FOR UPDATE", (sql.VERSION,))
+_BEGIN: Statement = (Unprepared("BEGIN"), ())  # READ COMMITTED: `session.BEGIN` has made it the default
+_COMMIT: Statement = (Unprepared("COMMIT"), ())
+_MARK: Statement = ("UPDATE ledger SET signed = TRUE WHERE NOT signed", ())
+_IS_EMPTY: Statement = ("SELECT NOT EXISTS (SELECT FROM payments)", ())  # after the lock: it may have been waited for
+_TABLES = "payments", "sums", "runs", "settings", "ledger"
 
 
 def tables() -> Iterator[str]:
@@ -40,42 +50,55 @@ def tables() -> Iterator[str]:
         for word, ours in _WORDS:
             statement = statement.replace(word, ours)
         yield statement
-    # Who writes locks its row first, so that budgets are decided one after the other.
-    yield "CREATE TABLE ledger (one BIGINT PRIMARY KEY CHECK (one = 1), version BIGINT NOT NULL)"
+    # Who writes locks its row first, so that budgets are decided one after the other. `signed`: there are payments.
+    yield (
+        "CREATE TABLE ledger (one BIGINT PRIMARY KEY CHECK (one = 1), version BIGINT NOT NULL, "
+        "signed BOOLEAN NOT NULL DEFAULT FALSE)"
+    )
     yield f"INSERT INTO ledger VALUES (1, {sql.VERSION})"  # noqa: S608
 
 
-def create(server: Server) -> bool:
-    """Create the schema and its tables, unless they are there. Returns whether it did."""
-    with closing(Link(server)) as link:
-        *_, ((found,),), ((schema,),) = link.run(
-            ("BEGIN", ()),
-            ("SELECT pg_advisory_xact_lock(hashtext('tradesdk ' || ?))", (server.schema,)),
-            ("SELECT to_regclass(?)", (f"{server.schema}.ledger",)),
-            ("SELECT to_regnamespace(?)", (server.schema,)),
-        )
-        if found is None:
-            made = [*tables(), MEMBERS, *rate.TABLES, *signals.TABLES]
-            if schema is None:
-                made.insert(0, f'CREATE SCHEMA "{server.schema}"')
-            link.run(*((statement, ()) for statement in made), ("COMMIT", ()))
-    return found is None
+def _expectation(statement: str, values: Sequence[object]) -> Statement:
+    """A statement that fails, and the transaction with it, unless another one finds one row."""
+    return f"SELECT 1 / count(*) FROM ({statement}) AS found", values  # noqa: S608
 
 
 class PostgresEngine(Engine):
     """One connection to a schema. A read is one round trip, and so is all that a transaction expects and writes."""
 
+    checks = (
+        (
+            f"SELECT 'the table ' || name || ' is missing' FROM unnest(ARRAY{list(_TABLES)}) AS name "  # noqa: S608
+            "WHERE to_regclass(name) IS NULL",
+            (),
+        ),
+    )
+
     def __init__(self, server: Server, *, timeout: float) -> None:
         super().__init__(server.shown, timeout)
         self.link = Link(server)
+        self.is_marked = False
+        ours, ledger = is_ours(server.schema, self.link.session), f'"{server.schema}".ledger'
+        # The first statement of each transaction. It fails in a session that is not ours, and all after it.
+        version = (
+            "SELECT version, extract(epoch FROM clock_timestamp())::float8, "  # noqa: S608
+            f"signed, 1 / ({ours})::int FROM {ledger}"
+        )
+        self.version: Statement = (Unprepared(version), ())
+        self.lock: Statement = (Unprepared(f"{version} FOR UPDATE"), ())
+        known, _ = _expectation(f"SELECT 1 FROM {ledger} WHERE version = {sql.VERSION} AND {ours} FOR UPDATE", ())  # noqa: S608
+        self.lock_known: Statement = (Unprepared(known), ())
 
     def forked(self) -> None:
         super().forked()
         self._lock = Semaphore(1)  # a thread of the parent may have it
 
+    def damaged(self, what: str) -> errors.UnusableLedgerError:
+        return errors.UnusableLedgerError("ledger_damaged", f"{self.shown} is damaged ({what})", "restore a backup")
+
     def _run(self, step: Callable[[PostgresTransaction], T], deadline: float, *, write: bool) -> T:
         transaction = PostgresTransaction(self, deadline, write=write)
-        self.link.reset()  # an interrupt may have prevented the end of the last one
+        self._end()  # an interrupt may have prevented the end of the last one
         try:
             result = step(transaction)
             transaction.commit()
@@ -84,13 +107,21 @@ class PostgresEngine(Engine):
             found: Exception = StaleRowError()
             if error.kind != "stale":
                 kind = errors.RefusedRowError if error.kind == "refused" else errors.UnusableLedgerError
-                found = kind(errors.CODES[error.kind], f"the ledger {error.what}", error.hint)
+                self.is_marked = False
+                found = kind(_CODES[error.kind], f"the ledger {error.what}", error.hint)
         finally:
-            self.link.reset()
+            self._end()
         raise found  # outside of the handler: frames of that error have what was to be written
 
-    def mark(self) -> None:
-        """Nothing: a call never makes tables, so lost ones are missed."""
+    def _end(self) -> None:
+        """Leave no transaction open."""
+        if self.link.in_transaction:
+            self.link.close()
+
+    def mark(self, db: Transaction) -> None:
+        """A call never makes tables, so lost ones are missed. This reveals those that were emptied."""
+        db.write(_MARK)
+        self.is_marked = True
 
     def close(self) -> None:
         self._lock.acquire()
@@ -112,12 +143,14 @@ class PostgresTransaction:
         self._changes: list[Statement] = []
 
     def read(self, *statements: Statement) -> list[list[Row]]:
+        if self._begun:
+            return self._engine.link.ask(statements) if statements else []
         if self._write:
-            return self._begin(statements)
-        begin = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ())
-        _, found, *rows, _ = self._again([begin, _VERSION, *statements, ("COMMIT", ())])
-        self._same_version(found)
-        return rows
+            rows = self._begin(_BEGIN, self._engine.lock, *statements)
+            self._begun = True
+            return rows
+        begin = Unprepared("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), ()
+        return self._begin(begin, self._engine.version, *statements, _COMMIT)[:-1]
 
     def expect(self, statement: str, values: Sequence[object]) -> None:
         self._expected.append((statement, values))
@@ -129,20 +162,26 @@ class PostgresTransaction:
         """Write and commit, in one round trip."""
         self._engine.ending = True
         if self._begun:
-            self._engine.link.ask([*self._changes, ("COMMIT", ())])
+            self._engine.link.ask([*self._changes, _COMMIT])
         elif self._expected:  # to be run again if it was run and the answer was lost: its row is then another
             found = " AND ".join(f"EXISTS ({statement})" for statement, _ in self._expected)
             values = [value for _, several in self._expected for value in several]
             as_expected = _expectation(f"SELECT 1 WHERE {found}", values)
-            self._again([_LOCK_KNOWN, as_expected, *self._changes])  # a round trip is a transaction
+            self._again([self._engine.lock_known, as_expected, *self._changes])  # a round trip is a transaction
 
-    def _begin(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        if self._begun:
-            return self._engine.link.ask(statements) if statements else []
-        _, found, *rows = self._again([_BEGIN, _LOCK, *statements])
-        self._begun = True
-        self._same_version(found)
-        return rows
+    def _begin(self, begin: Statement, version: Statement, *statements: Statement) -> list[list[Row]]:
+        """Begin a transaction. In a session that is not ours it fails, and is begun in a new one."""
+        engine = self._engine
+        for _ in range(2):
+            try:
+                _, found, ((is_empty,),), *rows = self._again([begin, version, _IS_EMPTY, *statements])
+            except UnusableServerError as error:
+                if error.kind != "stale":
+                    raise
+            else:
+                self._check(found, is_empty=is_empty)
+                return rows
+        raise pooled(engine.link.server)
 
     def _again(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run what begins a transaction, again while others hold the lock."""
@@ -153,10 +192,19 @@ class PostgresTransaction:
                 if error.kind != "locked" or SystemClock.monotonic() >= self._deadline:
                     raise
 
-    def _same_version(self, rows: list[Row]) -> None:
+    def _check(self, rows: list[Row], *, is_empty: bool) -> None:
+        engine = self._engine
         if len(rows) != 1:
-            raise errors.emptied(self._engine.shown)
-        ((version, time),) = rows
-        self._engine.ahead = round(time - SystemClock().now())
+            raise errors.emptied(engine.shown)
+        version, time, is_signed, _ = rows[0]
+        engine.ahead = round(time - SystemClock().now())
         if version != sql.VERSION:
-            raise errors.other_version(self._engine.shown, version, sql.VERSION, is_file=False)
+            raise _other_version(engine, version)
+        if is_signed and is_empty:
+            raise errors.emptied(engine.shown)
+
+
+def _other_version(engine: PostgresEngine, version: int) -> errors.UnusableLedgerError:
+    if version <= 0:
+        return engine.damaged(f"its version is {version}")
+    return errors.other_version(engine.shown, version, sql.VERSION, is_file=False)

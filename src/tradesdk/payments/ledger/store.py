@@ -11,11 +11,12 @@ from secrets import randbits
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
-from ..._fleet.server import SCHEMA, Row, server
 from ..._http.arguments import file_path, flags, seconds
 from ..._http.log_events import ledger_failed, log_recipient
+from ..._postgres.server import SCHEMA, server
 from ..._values.frames import hides_locals
 from ..._values.payment import Payment, PaymentStage
+from ..._values.row import Row
 from ...errors import InvalidArgumentError, LedgerError, PaymentError, PaymentRefusedError
 from ..budget import Budget, Spending
 from . import errors, rules
@@ -380,7 +381,7 @@ class Ledger:
             if (after.owner, after.until) == (before.owner, before.until):
                 claim = {}
         if payment.header is not None and not self._engine.is_marked:
-            self._engine.mark()
+            self._engine.mark(db)
         statements = sql.saved(had, payment, claim, revision)
         if before is not None and not statements:
             revision = before.revision
@@ -442,7 +443,7 @@ class Ledger:
             if wrong := sql.wrong_sums(rows_that_count, sums):
                 problems.append(f"{wrong} sums are not those of its payments")
             if problems:
-                raise errors.damaged(self._engine.shown, "; ".join(problems))
+                raise self._engine.damaged("; ".join(problems))
 
         self._engine.run(read)
         self.history(limit=_NEWEST)

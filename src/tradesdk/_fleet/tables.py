@@ -1,0 +1,64 @@
+"""The tables of a fleet: made together, and found missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import closing
+
+from .._postgres.server import Server
+from .._values.row import Row
+from ..errors import FleetError
+from . import member, rate, signals
+from .member import MemberLink
+
+TABLES = (*member.TABLES, *rate.TABLES, *signals.TABLES)
+MISSING = "SELECT name FROM unnest(?::text[]) AS name WHERE to_regclass(? || '.' || name) IS NULL"
+# Of a new table or a restored dump nothing is known, so the server would read all of it. It may take long.
+_UNKNOWN = (
+    "SELECT relname::text FROM pg_class WHERE relnamespace = to_regnamespace(?) AND relname = ANY(?) AND reltuples < 0"
+)
+_ANALYSIS = 600.0
+_UNLIMITED = (
+    "SELECT CASE WHEN current_setting('server_version_num')::int >= 170000 "
+    "THEN set_config('transaction_timeout', '0', true) END"
+)
+
+
+def create(place: Server, more: Sequence[str]) -> bool:
+    """Create the schema and all tables, with `more` of them, unless they are there. Returns whether it did."""
+    statements = [*more, *TABLES]
+    names = names_of(statements)
+    schema = f'"{place.schema}"'
+    with closing(MemberLink(place)) as link:
+        *_, missing, ((is_there,),) = link.run(
+            ("BEGIN", ()),
+            ("SELECT pg_advisory_xact_lock(hashtext('tradesdk ' || ?))", (place.schema,)),
+            (MISSING, (names, schema)),
+            ("SELECT to_regnamespace(?) IS NOT NULL", (schema,)),
+        )
+        if len(missing) == len(names):
+            if not is_there:
+                statements.insert(0, f"CREATE SCHEMA {schema}")
+            link.run(*((statement, ()) for statement in statements), ("COMMIT", ()))
+            return True
+        link.run(("COMMIT", ()))
+        check(place, missing)
+        (unknown,) = link.run((_UNKNOWN, (schema, names)))
+    for (name,) in unknown:
+        with closing(MemberLink(place)) as link:
+            link.run((_UNLIMITED, ()), (f"ANALYZE {name}", ()), patience=_ANALYSIS)
+    return False
+
+
+def names_of(statements: Sequence[str]) -> list[str]:
+    """The tables that statements create."""
+    return [name for one in statements for name in re.findall(r"CREATE TABLE (\w+)", one)]
+
+
+def check(place: Server, missing: Sequence[Row]) -> None:
+    """Raise a `FleetError` if tables are missing beside others."""
+    if missing:
+        lacks = ", ".join(name for (name,) in missing)
+        what = f"{place.shown} lacks tables of tradesdk in its schema {place.schema}: {lacks}"
+        raise FleetError(what, code="fleet_lost", hint="restore a backup, or use a new schema")

@@ -1,0 +1,79 @@
+"""What one part of a program says to a server."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Sequence
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from .._system import forks
+from .._system.clock import SystemClock
+from .._values.row import Row
+from .connection import ANSWER, SILENCE, Connection, Statement, connect
+from .problems import problem
+from .server import Server
+
+_of_parents: list[Connection | None] = []
+
+
+class Link:
+    """One connection, opened at first use, and again after it was lost. For one thread at a time, which has `lock`.
+
+    Its sessions have a name that no other link has.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.session = secrets.token_hex(8)
+        self.db: Connection | None = None
+        self.lock = threading.RLock()
+        forks.bind(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: connect again. To close the parent's connection would end it for the parent."""
+        self.lock = threading.RLock()
+        _of_parents.append(self.db)
+        self.db = None
+
+    def began(self, db: Connection) -> None:
+        """Called with each new connection."""
+
+    def ask(self, statements: Sequence[Statement], patience: float = ANSWER) -> list[list[Row]]:
+        """Run statements in one round trip, all or none; again, anew, if an old connection was lost.
+
+        `patience`: seconds in which a new connection must answer. An `UnusableServerError` may also mean that they were
+        run, and the answer was lost.
+        """
+        end = SystemClock.monotonic() + patience
+        is_old = self.db is not None and not self.in_transaction  # its second half is lost with the first
+        while True:
+            try:
+                if self.db is None:
+                    self.db = connect(self.server, self.session, min(ANSWER, end - SystemClock.monotonic()))
+                    self.began(self.db)
+                return self.db.run(statements, SILENCE if is_old else max(0.1, end - SystemClock.monotonic()))
+            except psycopg.Error as error:
+                found = problem(error, self.server)
+                is_lost = isinstance(error, psycopg.OperationalError) and found.kind != "locked"
+            except BaseException:  # nobody knows what it still does
+                self.close()
+                raise
+            self.close()
+            if not (is_old and is_lost):
+                raise found  # outside of the handler: errors of psycopg may show what was to be written
+            is_old = False
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open, or may be."""
+        return self.db is not None and self.db.info.transaction_status != TransactionStatus.IDLE
+
+    def close(self) -> None:
+        """Close the connection, which ends its transaction. The next use opens another one."""
+        with self.lock:
+            db, self.db = self.db, None
+            if db is not None:
+                db.close()
