@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .faults.rules import FaultRule as FaultRule
     from .in_process.httpx_transport import MockTransport as MockTransport
     from .market.emitted_signals import MockSignal as MockSignal
+    from .payments.accounts import MockWallet as MockWallet
     from .payments.report import MockPayments as MockPayments
     from .payments.settlements import Settlement as Settlement
     from .payments.settlements import Submission as Submission
@@ -52,6 +53,7 @@ _HOMES = {
     "faults.rules": "FaultRule",
     "in_process.httpx_transport": "MockTransport",
     "market.emitted_signals": "MockSignal",
+    "payments.accounts": "MockWallet",
     "payments.report": "MockPayments",
     "payments.settlements": "Settlement Submission",
     "payments.wallet_proof": "wallet_message",

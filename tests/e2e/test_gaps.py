@@ -23,7 +23,7 @@ VALUES = [("order", "newest")] + [(gap.name, other) for gap in GapOptions.descri
 # draws a quarter of them. All together come below.
 FAR_OFF = (
     *("b_", "payment_", "unknown_token", "paywall", "heartbeat", "resume", "stream_filter", "history_lag"),
-    *("offer", "reason_in", "flow"),
+    *("offer", "reason_in", "flow", "delegated_payers"),
 )
 DISTANT = [value for value in VALUES if value[0].startswith(FAR_OFF)]
 TURN = int(os.environ.get("TRADE_SEED") or 0)

@@ -483,7 +483,7 @@ def rows() -> Iterator[tuple[list[str], str]]:
 
 
 def documented(path: str) -> str:
-    names = {"{tenant}": "NAME", "{payer}": "ADDRESS"}
+    names = {"{tenant}": "NAME"} | dict.fromkeys(("{payer}", "{owner}", "{address}"), "ADDRESS")
     return re.sub(r"\{\w*\}", lambda found: names.get(found[0], "ID"), path)
 
 

@@ -27,7 +27,7 @@ from ._streams import first_events
 
 def test_every_option_is_described_and_has_a_test() -> None:
     described = GapOptions.describe()
-    shown = "".join(file.read_text() for file in Path(__file__).parent.glob("test_gaps*.py"))
+    shown = "".join(file.read_text() for file in Path(__file__).parent.glob("test_*.py"))
     assert {info.name for info in described} == set(GapOptions().as_dict())
     for info in described:
         assert isinstance(info, GapInfo)

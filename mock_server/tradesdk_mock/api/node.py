@@ -10,6 +10,7 @@ from pydantic_core import from_json
 
 from ..core.errors import wrong_method
 from ..core.messages import Answer
+from ..core.seeding import EVM_ADDRESS
 from ..payments.chain import AUTHORIZATION_STATE, BALANCE_OF, ChainView
 from ..payments.requirements import ASSET, PaymentFaults
 from .context import Context
@@ -18,6 +19,7 @@ PATTERNS = ("/rpc", "/rpc/{node}")
 METHODS = ("POST",)
 _MOST = 100
 _QUANTITY = re.compile(r"0x(0|[1-9a-fA-F][0-9a-fA-F]{0,15})")
+_DATA = re.compile(r"0x(?:[0-9a-f]{2})*")
 _WORD = re.compile(r"0x[0-9a-fA-F]{64}")
 _STATE_CALL = re.compile(rf"{AUTHORIZATION_STATE}0{{24}}([0-9a-f]{{40}})([0-9a-f]{{64}})")
 _BALANCE_CALL = re.compile(rf"{BALANCE_OF}0{{24}}([0-9a-f]{{40}})")
@@ -75,9 +77,11 @@ def _failed(number: object, error: RpcError) -> Record:
 
 def _call(view: ChainView, params: list[Any]) -> str:
     call, block = _at(params, 0), _at(params, 1, "latest")
-    if not isinstance(call, dict) or str(call.get("to")).lower() != ASSET.lower():
-        return "0x"  # as a call of an address without code
-    data = str(call.get("data") or call.get("input")).lower()
+    if not isinstance(call, dict):
+        return "0x"
+    to, data = str(call.get("to")).lower(), str(call.get("data") or call.get("input")).lower()
+    if to != ASSET.lower():
+        return _call_account(view, to, data)
     if asked := _BALANCE_CALL.fullmatch(data):
         balance = view.balance(f"0x{asked[1]}", _existing(view, block))
         if balance is None:
@@ -89,10 +93,28 @@ def _call(view: ChainView, params: list[Any]) -> str:
     return f"0x{view.is_used(f'0x{found[1]}', f'0x{found[2]}', _existing(view, block)):064x}"
 
 
+def _call_account(view: ChainView, to: str, data: str) -> str:
+    if view.code(to) == "0x":
+        return "0x"  # as a call of an address without code
+    answer = view.is_valid_signature(to, data) if _DATA.fullmatch(data) else None
+    if answer is None:
+        raise RpcError(3, "execution reverted")
+    return answer
+
+
+def _code(view: ChainView, params: list[Any]) -> str:
+    address = _at(params, 0)
+    if not isinstance(address, str) or not EVM_ADDRESS.fullmatch(address):
+        raise RpcError(-32602, "the address cannot be read")
+    _existing(view, _at(params, 1, "latest"))
+    return view.code(address.lower())
+
+
 _METHODS: dict[str, Callable[[ChainView, list[Any]], Any]] = {
     "eth_chainId": lambda view, _: hex(view.chain_id),
     "eth_getBlockByNumber": lambda view, params: view.block(_number(view, _at(params, 0))),
     "eth_call": _call,
+    "eth_getCode": _code,
 }
 
 

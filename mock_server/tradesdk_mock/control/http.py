@@ -367,5 +367,12 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         "GET": Operation(MockPayments.balance, _balance, of="payments"),
         "PUT": Operation(MockPayments.set_balance, _balance, of="payments"),
     },
+    "/_mock/payments/wallets/{owner}": {
+        "GET": Operation(MockPayments.wallet, of="payments"),
+        "PUT": Operation(MockPayments.deploy_wallet, of="payments"),
+    },
+    "/_mock/payments/delegated/{address}": {
+        "PUT": Operation(MockPayments.delegate, lambda _, found, __: {"address": found}, of="payments")
+    },
 }
 """Which operation a method of a path is."""

@@ -145,6 +145,9 @@ class GapOptions:
         "upfront",
         "both",
     )
+    delegated_payers: str = _choice(
+        "payments of a key whose account is delegated to a contract (EIP-7702)", "accepted", "refused"
+    )
     payer_balance: int = _number("US dollars of each payer at the start", 1_000, 0, 10**9, 0, 1)
 
     def __new__(cls, **options: object) -> GapOptions:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..core.seeding import digest
-from . import settlements
+from . import accounts, settlements
 from .requirements import NETWORK, PaymentFaults
 
 if TYPE_CHECKING:
@@ -71,6 +71,14 @@ class ChainView:
     def balance(self, address: str, block: int) -> int | None:
         """The token's `balanceOf` at the newest block; None at an older one, as no balances of the past are kept."""
         return settlements.balance(self._world, address) if block == self.head else None
+
+    def code(self, address: str) -> str:
+        """The code at an address, now."""
+        return accounts.code(self._world, address)
+
+    def is_valid_signature(self, address: str, call: str) -> str | None:
+        """What the contract at an address answers to `isValidSignature`; None to any other call."""
+        return accounts.is_valid_signature(self._world, address, call)
 
 
 def _number_at(now: float, rounded: Callable[[float], int] = math.floor) -> int:

@@ -14,7 +14,7 @@ from pydantic_core import from_json, to_json
 from ..core.errors import Header
 from ..core.messages import Answer
 from ..core.seeding import EVM_ADDRESS
-from . import eip3009, settlements, signatures
+from . import accounts, eip3009, settlements
 from .header import Payment, same
 from .requirements import (
     ASSET,
@@ -50,7 +50,7 @@ def verify(world: World, paid: PaidRequest) -> Answer | None:
     """
     payment, offer = paid.payment, paid.offer
     settlements.cash_held(world)
-    if paid.faults.take("hold") is not None and _signed_for_usdc(payment):
+    if paid.faults.take("hold") is not None and _signed_for_usdc(world, payment):
         settlements.hold(world, paid.request, payment)
     if paid.faults.take("overlook", charged=False) is not None:
         return _refused(world, paid, payment_required(world, offer), "overlooked")
@@ -238,7 +238,7 @@ def _why_invalid(world: World, payment: Payment) -> str | None:
         return _CODE + "authorization_valid_before"
     if transfer.valid_after > now:
         return _CODE + "authorization_valid_after"
-    if not _signed(payment, extra["name"], extra["version"], str(wanted.get("asset"))):
+    if not _signed(world, payment, extra["name"], extra["version"], str(wanted.get("asset"))):
         return _CODE + "signature"
     taken = settlements.used(world, payment)
     if taken == "settled":
@@ -248,18 +248,19 @@ def _why_invalid(world: World, payment: Payment) -> str | None:
     return None
 
 
-def _signed(payment: Payment, name: str, version: str, asset: str) -> bool:
+def _signed(world: World, payment: Payment, name: str, version: str, asset: str) -> bool:
     transfer = payment.transfer
     assert transfer is not None  # noqa: S101 - matched before
     if not EVM_ADDRESS.fullmatch(asset):
         return False
     domain = eip3009.Domain(name, version, int(NETWORK.partition(":")[2]), asset)
-    return signatures.signer(eip3009.signable(domain, transfer), payment.signature) == transfer.payer
+    return accounts.has_signed(world, transfer.payer, eip3009.signable(domain, transfer), payment.signature)
 
 
-def _signed_for_usdc(payment: Payment) -> bool:
+def _signed_for_usdc(world: World, payment: Payment) -> bool:
     """Whether the contract would accept the signature, whatever was offered."""
-    return payment.transfer is not None and _signed(payment, ASSET_DOMAIN["name"], ASSET_DOMAIN["version"], ASSET)
+    name, version = ASSET_DOMAIN["name"], ASSET_DOMAIN["version"]
+    return payment.transfer is not None and _signed(world, payment, name, version, ASSET)
 
 
 def _cashable(world: World, payment: Payment) -> bool:
@@ -268,7 +269,7 @@ def _cashable(world: World, payment: Payment) -> bool:
     return (
         transfer is not None
         and transfer.valid_after < payment.at < transfer.valid_before
-        and _signed_for_usdc(payment)
+        and _signed_for_usdc(world, payment)
         and settlements.used(world, payment) is None
         and settlements.balance(world, transfer.payer) >= transfer.value
     )

@@ -11,7 +11,8 @@ from ..core.errors import mock_errors
 from ..core.request_log import listed
 from ..core.router import path_pattern
 from ..core.units import Address, MicroUsd, Seconds
-from . import requirements, settlements
+from . import accounts, requirements, settlements
+from .accounts import MockWallet
 from .settlements import Settlement, Submission
 
 if TYPE_CHECKING:
@@ -107,6 +108,45 @@ class MockPayments:
         """
         with self._reading() as world:
             settlements.set_balance(world, payer, balance)
+
+    def wallet(self, owner: Address, salt: int = 0) -> MockWallet:
+        """Show the smart contract wallet of an owner: its address is known before it is deployed.
+
+        Args:
+            owner: the address of the key that signs for it.
+            salt: another number is another wallet of the same owner.
+
+        Raises:
+            MockServerError: an invalid address or salt.
+        """
+        with self._reading() as world:
+            return accounts.wallet(world, owner, salt)
+
+    def deploy_wallet(self, owner: Address, salt: int = 0) -> MockWallet:
+        """Deploy the smart contract wallet of an owner: from now on it has code. Paying from it deploys it, too.
+
+        Args:
+            owner: the address of the key that signs for it.
+            salt: another number is another wallet of the same owner.
+
+        Raises:
+            MockServerError: an invalid address or salt.
+        """
+        with self._reading() as world:
+            accounts.deploy(world, accounts.wallet(world, owner, salt))
+            return accounts.wallet(world, owner, salt)
+
+    def delegate(self, address: Address) -> str:
+        """Delegate a key's account to a contract (EIP-7702): the gap option `delegated_payers` says what that means.
+
+        Args:
+            address: the account's address.
+
+        Raises:
+            MockServerError: an invalid address.
+        """
+        with self._reading() as world:
+            return accounts.delegate(world, address)
 
     def charged_twice(self, payer: Address | None = None, *, within: Seconds = PURCHASE) -> list[list[Settlement]]:
         """List purchases that were charged more than once, each with its settlements.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import MockServerError
 from ..core.seeding import EVM_ADDRESS, checksum_address, tx_hash
 from ..state import tenants
+from . import accounts
 
 if TYPE_CHECKING:
     from ..core.messages import Request
@@ -175,6 +176,7 @@ def settle(world: World, request: Request, payment: Payment, *, status: int = 20
     `status`: of the answer.
     """
     payment.taken = True
+    accounts.deploy_for(world, payment.payer or "", payment.signature)
     row = _row(world, request, payment, payment.at)
     finished = world.store.run(
         "UPDATE settlements SET pending = ?, delivered = ? WHERE payer = ? AND nonce = ?",

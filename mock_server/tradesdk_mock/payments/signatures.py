@@ -34,6 +34,11 @@ def signer(signed: Signable, signature: bytes) -> str | None:
 
     It takes 65 bytes: r, s in the lower half of its range, and 27 or 28.
     """
+    return signer_of(keccak256(b"\x19" + b"".join(signed)), signature)
+
+
+def signer_of(digest: bytes, signature: bytes) -> str | None:
+    """The same of 32 bytes."""
     if len(signature) != 65 or signature[64] not in (27, 28):
         return None
     if int.from_bytes(signature[32:64], "big") > HALF_ORDER:
@@ -43,7 +48,7 @@ def signer(signed: Signable, signature: bytes) -> str | None:
     try:
         # It uses coincurve where that is installed: a hundred times faster.
         made = Signature(signature[:64] + bytes([signature[64] - 27]))
-        return made.recover_public_key_from_msg_hash(keccak256(b"\x19" + b"".join(signed))).to_address()
+        return made.recover_public_key_from_msg_hash(digest).to_address()
     except Exception:
         # Points that don't exist raise many kinds of error; all mean the same.
         return None

@@ -42,6 +42,7 @@ NEVER = {
     "cursor_ttl": "it takes hours",
     "history_lag_spread": "it takes many signals",
     "payer_balance": "it is about your wallet, not about the service",
+    "delegated_payers": "it takes a wallet that is delegated by EIP-7702",
 }
 """Options that no answer shows, and why."""
 _WRITTEN = {

@@ -16,7 +16,10 @@ VERBS = {
     "agent": "Move agents to another state: start, stop, set-status.",
     "key": "API keys of the mock: create, list, expire, rotate, revoke.",
     "tenant": "Tenants of the mock: populate, plan.",
-    "payments": "What was paid in play money: list, submissions, check, balances, balance, set-balance.",
+    "payments": (
+        "What was paid in play money: list, submissions, check, balances, balance, set-balance, wallet, deploy-wallet, "
+        "delegate."
+    ),
     "gaps": "What the service's specification leaves open: list, set.",
     "reset": "Delete everything but the clock and the gap options.",
     "snapshot": "Write the mock's state into a file.",

@@ -101,6 +101,9 @@ COMMANDS = {
     "payments set-balance": Command(
         "PUT payments/balances/{payer}", BALANCES, examples=("ADDRESS 12.50", "ADDRESS 0 -o json")
     ),
+    "payments wallet": Command("GET payments/wallets/{owner}", examples=("ADDRESS", "ADDRESS --salt 1 -o json")),
+    "payments deploy-wallet": Command("PUT payments/wallets/{owner}"),
+    "payments delegate": Command("PUT payments/delegated/{address}"),
     "gaps list": Command("GET gaps"),
     "gaps set": Command(
         "PUT gaps",
