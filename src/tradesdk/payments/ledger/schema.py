@@ -15,9 +15,18 @@ from types import NoneType
 from typing import Any, TypeVar
 
 from ..._fleet.server import Row
-from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode, Receipt, SignedHeader, origin_of
+from ..._values.payment import (
+    Payment,
+    PaymentProof,
+    PaymentStage,
+    ReasonCode,
+    Receipt,
+    SignedHeader,
+    counts,
+    origin_of,
+)
 from .errors import DamagedRowError
-from .rules import END, UNITS, Accounts, Sum, Sums, by_name, counts, moved, place
+from .rules import END, UNITS, Accounts, Sum, Sums, by_name, moved, place
 
 T = TypeVar("T")
 
