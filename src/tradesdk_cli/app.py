@@ -31,7 +31,6 @@ _NOUNS = {
     "market": "Market data about tokens, paid per call.",
     "pay": "Payments, budgets and the wallet that pays.",
     "account": "Your plan and what is left of it: show, usage.",
-    "fleet": "Many machines, one budget: init, relay, status.",
     "login": "Save an API key for later commands.",
     "logout": "Remove a saved API key.",
     "whoami": "Show which account and service are in use.",
@@ -41,21 +40,22 @@ _NOUNS = {
     "mock": "The mock service on this machine, served and controlled.",
     "mcp": "Tools for AI clients, under your limits: config, tools.",
     "approve": "Approve or refuse what an AI client wants to do.",
-    "api": "Send any request, with the same key and retries.",
     "completion": "Let your shell complete commands, ids and symbols.",
     "help": "Help about a topic or a command: trade help TOPIC.",
+    "api": "Send any request, with the same key and retries.",
+    "fleet": "Many machines, one budget: init, relay, status.",
 }
-"""Every noun, in the order in which they are listed. Their modules are imported when they are used."""
+"""Every noun, in the order in which they are listed, rare ones last. Their modules are imported when they are used."""
 
 _LINES = {
     "trades, positions": "What agents bought and sold, and what is open now.",
     "top, plot": "A live board; a chart of a token or an agent.",
     "login, logout, whoami": "Save an API key, remove it, show whose it is.",
-    "account, fleet": "Your plan and its limits; many machines, one budget.",
     "config, doctor": "Settings and profiles; check that everything works.",
     "demo, mock": "See it all work without an account; the mock service.",
     "mcp, approve": "Tools for AI clients; approve what they want.",
     "completion, help": "Completion in your shell; help about a topic.",
+    "api, fleet": "Send any request; many machines, one budget.",
 }
 """Nouns that share a line of `trade --help`, which is to fit a small terminal."""
 
@@ -81,6 +81,7 @@ def root(
     fields: params.Fields = None,
     query: params.Query = None,
     out: params.Out = None,
+    times: params.Times = None,
     profile: params.Profile = None,
     mock: params.Mock = None,
     world: params.World = None,

@@ -9,3 +9,5 @@ CHAIN_NAMES = {number: name for name, number in CHAINS.items()}
 Format = Literal["auto", "table", "json", "ndjson", "csv", "tsv"]
 """How results are printed."""
 FORMATS: tuple[str, ...] = get_args(Format)
+Times = Literal["iso", "unix"]
+"""How moments are printed: in ISO 8601, or as Unix seconds."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session, Target
 
+_UNITS = {"_usd": "{} USD", "_pct": "{} %"}
+"""By the ending of a field's name."""
 LEDGER = "ledger"
 """The method of a change that sends nothing: it is made in the ledger."""
 _LONGEST = 200
@@ -214,12 +216,16 @@ def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | N
 
 
 def _shown(name: str, value: Any) -> str:
-    """A value as it is sent: what is agreed to is not rounded."""
+    """A value as it is sent, with its unit: what is agreed to is not rounded."""
     if value is None:
         return "not set"
     value = without_secrets(value, name)
     text = visible(value if isinstance(value, str) else to_json(value), _LONGEST)
-    return f"{CHAIN_NAMES[value]} ({value})" if name == "chain_id" and value in CHAIN_NAMES else text
+    if name == "chain_id" and value in CHAIN_NAMES:
+        return f"{CHAIN_NAMES[value]} ({value})"
+    is_number = isinstance(value, (int, float)) or text.replace(".", "", 1).isdigit()
+    unit = next((unit for ending, unit in _UNITS.items() if is_number and name.endswith(ending)), "{}")
+    return unit.format(text)
 
 
 def say(out: Output, line: str) -> None:

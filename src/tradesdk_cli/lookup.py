@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _ID = re.compile(rf"[a-z]{{2,8}}_[0-9A-Za-z]+|{_UUID}")
-_BEGINNING = re.compile(r"[a-z]{2,8}_[0-9A-Za-z]+")
+_BEGINNING = re.compile(r"[a-z]{2,8}_[0-9A-Za-z]+|0x[0-9a-fA-F]{8,}")
 _SHOWN = 8
 
 
@@ -148,13 +148,16 @@ def the_one(run: Session, kind: Kind, text: str, things: Sequence[T]) -> T | Non
 
 
 def _meant(kind: Kind, text: str, things: Sequence[Any]) -> list[Any]:
-    """The things of this id; else of this name; else of this name in any case; else whose ids begin so."""
+    """The things of this id; else of this name; else of this name in any case; else whose ids or addresses begin so."""
     folded = text.casefold()
     tests: tuple[Callable[[Any], bool], ...] = (
         lambda thing: bool(thing.id == text),
         lambda thing: text in _names(kind, thing),
         lambda thing: folded in [name.casefold() for name in _names(kind, thing)],
-        lambda thing: _BEGINNING.fullmatch(text) is not None and thing.id.startswith(text),
+        lambda thing: (
+            _BEGINNING.fullmatch(text) is not None
+            and any(word.startswith(text) for word in (thing.id, *_names(kind, thing)))
+        ),
     )
     return next(filter(None, ([thing for thing in things if test(thing)] for test in tests)), [])
 
@@ -172,7 +175,9 @@ def _not_there(run: Session, kind: Kind, text: str, things: Sequence[Any]) -> No
     from tradesdk_cli.redact import looks_secret
 
     words = {word.casefold(): word for thing in reversed(things) for word in (thing.id, *_names(kind, thing))}
-    near = to_paste(words[word] for word in get_close_matches(text.casefold(), list(words), cutoff=0.7))
+    begun = [word for word in words if word.startswith(text.casefold())]
+    close = get_close_matches(text.casefold(), list(words), cutoff=0.7)
+    near = to_paste(words[word] for word in dict.fromkeys((*begun, *close)))
     meant = f"did you mean {' or '.join(near)}? " if near else ""
     among = f" among the newest {kind.most:,}" if kind.most is not None and len(things) == kind.most else ""
     named = "id or name" if kind.names else "id"

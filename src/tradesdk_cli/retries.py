@@ -11,7 +11,7 @@ from random import random as dice
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from tradesdk import Failure, FailureCause, Operation, RetryAction, RetryPolicy, RetryWait, SystemClock
+from tradesdk import Failure, FailureCause, Operation, RetryAction, RetryPolicy, RetryWait, SystemClock, Timeout
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 
 
 _SOON = 0.2
+QUICK = Timeout(connect=2.2)
+"""Somebody waits: after 3 seconds a command says that nobody is there."""
 
 
 @dataclass(frozen=True)
 class OneMoreTry(RetryPolicy):
-    """The SDK's own, but where nobody was reached there is one more try, and soon: the address may well be mistyped.
+    """The SDK's own, but where nothing listens there is one more try, and soon: the address may well be mistyped. What
+    does not let itself be reached in any other way is not tried again.
 
     Attributes:
         reached: whether the service has answered before. Then it is only away for a while, and worth the usual retries.
@@ -37,7 +40,7 @@ class OneMoreTry(RetryPolicy):
     def action(self, operation: Operation, failure: Failure, retries: int, *, server_errors: int = 0) -> RetryAction:
         """What to do after `failure`."""
         if failure.cause is FailureCause.NOT_SENT:
-            if retries and not self.reached():
+            if not self.reached() and (retries or not failure.here):
                 return RetryAction.RAISE
             failure = Failure(failure.cause)  # wherever it is
         return super().action(operation, failure, retries, server_errors=server_errors)

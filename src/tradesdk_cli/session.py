@@ -106,14 +106,14 @@ class Session:
 
     def _connected(self, kind: Callable[..., T], base_url: str, key: str, http: Any, limiter: Any) -> T:
         from tradesdk_cli.config.credentials import refuse_http
-        from tradesdk_cli.retries import OneMoreTry
+        from tradesdk_cli.retries import QUICK, OneMoreTry
 
         if http is None:  # that of the embedded mock sends nothing
             refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
         client: Any = kind(
             api_key=key,
             base_url=base_url,
-            timeout=self.settings.timeout,
+            timeout=self.settings.timeout or QUICK,
             max_retries=self.settings.retries,
             retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
             clock=self.speaking_clock(lambda: client.rate_limit),

@@ -52,6 +52,7 @@ CALLS = {
     "market tokens": "--limit 3",
     "pay quote": "prices ETH BRETT",
     "pay history": "PAID",
+    "pay report": "PAID",
     "pay show": "PAYMENT",
     "pay budget": "",
     "pay resume": "PAYMENT",
@@ -261,10 +262,10 @@ def handed(patch: pytest.MonkeyPatch) -> Iterator[list[Handed]]:
         found.append(Handed(False, plain(item)))
         one(out, item, **options)
 
-    def print_many(out: Any, columns: Any, pages: Any, **options: Any) -> int:
+    def print_many(out: Any, columns: Any, pages: Any, **options: Any) -> None:
         kept = [list(page) for page in pages]
         found.append(Handed(True, plain([item for page in kept for item in page])))
-        return many(out, columns, iter(kept), **options)
+        many(out, columns, iter(kept), **options)
 
     def put_line(lines: Any, item: Any, **options: Any) -> None:
         if not found:

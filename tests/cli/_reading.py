@@ -7,6 +7,7 @@ import io
 import json
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from ._terminal import Run
@@ -43,7 +44,20 @@ def _same_rows(rows: list[list[str]], items: list[dict[str, Any]], *, lines: boo
         return
     names = list(dict.fromkeys(name for item in items for name in item))
     assert rows[0] == names
-    assert rows[1:] == [[_cell(item.get(name), lines=lines) for name in names] for item in items]
+    assert rows[1:] == [[_cell(_moment(name, item.get(name)), lines=lines) for name in names] for item in items]
+
+
+TIMES = ("timestamp", "at", "now", "valid_before", "service_now", "signals_upto")
+
+
+def _moment(name: str, value: Any) -> Any:
+    """Times are ISO 8601 in rows, where the service sends Unix seconds."""
+    last = name.rpartition(".")[2]
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return value
+    if not last.endswith("_at") and last not in TIMES:
+        return value
+    return datetime.fromtimestamp(value, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _cell(value: Any, *, lines: bool = False) -> str:

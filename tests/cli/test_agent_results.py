@@ -105,7 +105,7 @@ def test_without_a_rank_no_more_is_read_than_is_shown(many: Terminal, service: S
     run = many("agents", "list", "--results", "-n", "20")
     assert len(run.lines) == 20
     assert len(service.seen) == 21
-    assert run.notes == [{"note": "the first 20; there is more: --all, --limit N, or --cursor", "next_cursor": "more"}]
+    assert run.notes == [{"note": "the first 20; there is more: --all, or --limit N", "next_cursor": "more"}]
 
 
 @each_of("option", ["--losing", "--sort=total_pnl"])

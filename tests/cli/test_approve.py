@@ -461,14 +461,14 @@ def test_the_screen_shows_all_of_it(prepared: tuple[Terminal, Box, str], agent: 
     change = box.call("agent_change", {"operation": "update", "id": agent, "max_positions": 9})["code"]
     run = trade("approve", code, answers="y\n", env={"NO_COLOR": "1"})
     assert run.code == 0
-    assert run.err.startswith("  what      buy aggregate-metrics for $0.06\n")
+    assert run.err.startswith("  where     ")
+    assert run.err.count("buy aggregate-metrics") == 1, "the question says it"
     assert '  purchase  "mcp/totals"\n' in run.err
     assert "Let the client buy aggregate-metrics for $0.06? [y/N] approved" in run.err
     assert box.call("market_buy", BUY)["status"] == "done"
     run = trade("approve", change.lower(), answers="y\n")
     shown = [line.split(maxsplit=1) for line in run.err.splitlines()]
-    assert shown[0] == ["what", "update an agent"]
-    assert shown[2:4] == [["id", f'"{agent}"'], ["max_positions", "2 → 9"]], "what changes comes first"
+    assert shown[1:3] == [["id", f'"{agent}"'], ["max_positions", "2 → 9"]], "what changes comes first"
     assert ["name", '"mine"'] in shown
     assert trade("approve").notes == [{"note": "nothing waits for you"}]
     listed = trade("approve", "--all", "-o", "json").json

@@ -93,9 +93,8 @@ def test_a_stranger_cannot_imitate_a_line(trade: Terminal, columns: int) -> None
             "account": f"{columns}",
         }
         rows, question = shown(trade, content, columns)
-        assert [one for one, _ in rows] == ["what", "where", "id", KEY, "name", "status", "expires"], what
+        assert [one for one, _ in rows] == ["where", "id", KEY, "name", "status", "expires"], what
         values = dict(rows)
-        assert values["what"] == "update an agent"
         assert values[KEY] == f"5 → {number}"
         old, _, new = values["name"].rpartition('" → "')
         assert (json.loads(f'{old}"'), json.loads(f'"{new}')) == (name, f"{name}!"), "every value is there whole"
@@ -107,7 +106,7 @@ def test_a_stranger_cannot_imitate_a_line(trade: Terminal, columns: int) -> None
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
-def test_what_is_bought_and_its_price_stand_first(trade: Terminal, columns: int) -> None:
+def test_what_is_bought_and_its_price_stand_in_the_question(trade: Terminal, columns: int) -> None:
     for what, name in NAMES.items():
         content: dict[str, Any] = {
             "do": "buy",
@@ -119,8 +118,7 @@ def test_what_is_bought_and_its_price_stand_first(trade: Terminal, columns: int)
             "payer": "0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A",
         }
         rows, question = shown(trade, content, columns)
-        assert rows[0] == ("what", "buy token-prices for 2 tokens for $0.06")
-        assert [one for one, _ in rows] == ["what", "where", "purchase", "payer", "tokens", "expires"], what
+        assert [one for one, _ in rows] == ["where", "purchase", "payer", "tokens", "expires"], what
         assert json.loads(dict(rows)["tokens"]) == content["body"]["tokens"]
         assert question == "Let the client buy token-prices for 2 tokens for $0.06? "
 
@@ -140,5 +138,5 @@ def test_plain_names_are_shown_as_they_are(trade: Terminal) -> None:
 def test_names_of_fields_that_are_none_are_quoted(trade: Terminal) -> None:
     content = {"do": "delete", "id": "agt_1", "body": {}, "before": {f"x\n{FORGED}": 1}, "where": "here"}
     rows, _ = shown(trade, content, 80)
-    assert [name for name, _ in rows][:3] == ["what", "where", "id"]
-    assert str(rows[3][0]).startswith('"x\\n')
+    assert [name for name, _ in rows][:2] == ["where", "id"]
+    assert str(rows[2][0]).startswith('"x\\n')

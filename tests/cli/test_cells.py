@@ -38,6 +38,20 @@ IDS = st.from_regex(r"[a-z]{3}_[0-9a-f]{1,24}", fullmatch=True, alphabet=string.
 
 
 @each_of(
+    ("kind", "value", "style"),
+    [
+        ("to_stop", -0.4, "red"),
+        ("to_stop", -4.0, ""),
+        ("to_profit", 0.4, "green"),
+        ("to_profit", 9.0, ""),
+        ("to_stop", 0.1, "red"),
+    ],
+)
+def test_a_color_says_that_a_stop_is_near(kind: Any, value: float, style: str) -> None:
+    assert str(cell(kind, value).style) == style
+
+
+@each_of(
     ("kind", "value", "shown"),
     [
         ("pnl", 5.0, "+$5.00"),

@@ -4,13 +4,14 @@ import csv
 import io
 import json
 import re
+from datetime import datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk_cli.output.formats import Rows, as_rows, cells_of, flatten, harmless
+from tradesdk_cli.output.formats import Rows, as_rows, cells_of, flatten, harmless, with_times
 from tradesdk_cli.text import one_line, to_json, visible
 
 from .._rows import each_of
@@ -42,6 +43,29 @@ FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20\t\r]")
 
 def printable(text: str) -> bool:
     return all(line.isprintable() for line in text.split("\n"))
+
+
+MOMENTS = st.one_of(st.integers(-(10**10), 4 * 10**10), st.floats(0, 4e9).map(lambda one: round(one, 6)))
+
+
+@given(MOMENTS, st.sampled_from(["opened_at", "timestamp", "stats.updated_at", "createdAt", "at"]))
+def test_a_moment_is_the_same_in_each_form(moment: float, name: str) -> None:
+    iso = Rows("csv", [name]).row({name: moment}).strip()
+    assert iso.endswith("Z")
+    assert datetime.fromisoformat(iso).timestamp() == pytest.approx(moment, abs=1e-6)
+    assert Rows("csv", [name], "unix").row({name: moment}).strip() == to_json(moment).removesuffix(".0")
+    assert with_times({"a": [{name.rpartition(".")[2]: iso}], "id": iso}, "unix") == {
+        "a": [{name.rpartition(".")[2]: pytest.approx(moment, abs=1e-6)}],
+        "id": iso,
+    }
+    assert with_times({name: moment}, "iso") == {name: iso}
+
+
+@given(SCALAR, st.sampled_from(["opened_at", "id"]))
+def test_what_is_no_moment_stays(value: Any, name: str) -> None:
+    is_moment = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_moment or name == "id":
+        assert with_times({name: value}, "iso") == {name: value}
 
 
 @given(st.lists(st.dictionaries(TEXT, SCALAR, min_size=1, max_size=4), min_size=1, max_size=4))

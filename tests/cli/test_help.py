@@ -215,23 +215,19 @@ def test_example(trade: Terminal, request: pytest.FixtureRequest, monkeypatch: p
         assert (run.code, bool(said)) == (ends, True), run.err
 
 
-@pytest.fixture
-def still(own: Terminal, server: MockServer) -> Iterator[Terminal]:
-    """`own`, where no trade ends between two commands."""
-    server.clock.move(freeze=True)
-    yield own
-    server.clock.move(freeze=False)
+NOUNS = sorted({" ".join(words[:-1]) for words in LEAVES if len(words) > 1} - {"mcp"})
+"""But `mcp`, which serves."""
 
 
-@each_of("noun", sorted({words[0] for words in LEAVES if words[1:] == ("list",)}))
-def test_a_noun_alone_lists(still: Terminal, noun: str) -> None:
-    alone, listed = still("-o", "csv", noun), still("-o", "csv", noun, "list")
-    assert (alone.code, alone.err) == (0, listed.err)
-    assert alone.out.splitlines()[0] == listed.out.splitlines()[0]
-    assert len(alone.out.splitlines()) == len(listed.out.splitlines()) > 1
-
-
-@each_of("line", ["pay", "pay key", "account", "signals", "mock"])
-def test_a_noun_without_a_list_shows_its_help(own: Terminal, line: str) -> None:
-    alone, helped = own(*line.split()), own(*line.split(), "--help")
+@each_of("noun", NOUNS)
+def test_a_noun_alone_shows_its_help(own: Terminal, noun: str) -> None:
+    alone, helped = own(*noun.split()), own(*noun.split(), "--help")
     assert (alone.code, alone.err, alone.out) == (0, "", helped.out)
+
+
+@each_of(("noun", "last"), [("", "api, fleet"), ("pay", "trust"), ("pay key", "accept-secret"), ("mock", "restore")])
+def test_what_is_rarely_used_stands_last(own: Terminal, noun: str, last: str) -> None:
+    commands = own(*noun.split(), "--help").out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    names = [line[2:].partition("  ")[0] for line in commands if line[2] != " "]
+    assert names[-1] == last
+    assert noun != "mock" or names[-4:] == ["key", "tenant", "snapshot", "restore"]

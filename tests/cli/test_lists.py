@@ -14,6 +14,7 @@ from .._rows import each_of
 from ._services import Scripted, agent
 from ._terminal import Terminal
 
+PREFIXES = ("agt_", "wal_", "trd_", "pos_", "sig_", "pay_")
 IDS = ("id", "wallet_id", "agent_id", "token_address", "address")
 
 
@@ -30,6 +31,51 @@ def test_the_first_20_and_a_line_that_names_all(world: Terminal, server: MockSer
     person = world("trades", "list", tty=True, columns=200, env={"NO_COLOR": "1"})
     assert len(person.out.splitlines()) == 21
     assert "the first 20; there is more: --all" in person.err
+
+
+@each_of("columns", [60, 80, 120])
+def test_one_line_below_a_list_that_breaks_at_words(world: Terminal, columns: int) -> None:
+    run = world("positions", "list", tty=True, columns=columns, env={"NO_COLOR": "1"})
+    assert all(len(line) <= columns for line in run.err.splitlines())
+    total, _, hidden = run.err.replace("\n", " ").strip().partition(" · ")
+    assert "positions, unrealized profit" in total
+    names = hidden.removeprefix("not shown: ").removesuffix(" (-o json has all)").split(", ")
+    rows = world("positions", "list").lines
+    assert "token_address" in names
+    assert not set(names) & set(run.out.splitlines()[0].split()), "what is shown is not called hidden"
+    for name, field in (("stop_loss", "stop_loss_price"), ("opened", "opened_at")):
+        assert name not in names or any(row[field] for row in rows)
+
+
+def test_what_is_empty_is_not_called_hidden(world: Terminal) -> None:
+    run = world("trades", "list", "--status", "open", "--limit", "3", tty=True, columns=60, env={"NO_COLOR": "1"})
+    assert "pnl" not in run.out.splitlines()[0]
+    assert not {"pnl", "roi", "exit", "closed"} & set(run.err.replace(",", "").split())
+
+
+def test_addresses_are_shortened_before_a_table_falls_into_blocks(world: Terminal) -> None:
+    wide, narrow = (
+        world("wallets", "list", tty=True, columns=columns, env={"NO_COLOR": "1"}).out.splitlines()
+        for columns in (140, 60)
+    )
+    assert len(wide) == len(narrow)
+    for row in narrow[1:]:
+        beginning = row.split("  ")[-2].strip() if "…" not in row.split()[-1] else row.split()[-1]
+        short = next(word for word in row.split() if word.startswith("0x"))
+        assert short.endswith("…"), beginning
+        wallet = row.split()[0]
+        assert world("wallets", "balance", short).json["wallet_id"].startswith(wallet.removesuffix("…"))
+
+
+@each_of(("line", "field"), [("trades list --sort {}pnl", "pnl_usd"), ("trades list --sort={}roi", "roi_pct")])
+def test_a_sort_ranks_all_and_cuts_then(world: Terminal, line: str, field: str) -> None:
+    values = [row[field] for row in world("trades", "list", "--all").lines if row[field] is not None]
+    for sign in ("", "-"):
+        ranked = sorted(values, reverse=not sign)
+        assert [row[field] for row in world(*line.format(sign).split(), "-n", "5").lines] == ranked[:5]
+        every = [row[field] for row in world(*line.format(sign).split(), "--all").lines]
+        assert every[: len(ranked)] == ranked
+        assert set(every[len(ranked) :]) == {None}, "what has no value is last, either way"
 
 
 def test_limit_is_a_total(world: Terminal, server: MockServer) -> None:
@@ -245,7 +291,7 @@ def test_ids_can_be_pasted_at_any_width(world: Terminal, argv: str) -> None:
 
     def is_shown(item: dict[str, str], name: str, words: set[str]) -> bool:
         """The whole id is there, or a beginning that no other id of the list has."""
-        beginnings = {word[:-1] for word in words if word.endswith("…") and "_" in word}
+        beginnings = {word[:-1] for word in words if word.endswith("…") and word.startswith(("0x", *PREFIXES))}
         found = [one for one in beginnings if item.get(name, "").startswith(one)]
         return str(item.get(name)) in words or any(
             {other[name] for other in items if other[name].startswith(one)} == {item[name]} for one in found
@@ -265,7 +311,7 @@ def test_ids_can_be_pasted_at_any_width(world: Terminal, argv: str) -> None:
             of_agent = {"agent_id"} & set(items[0])  # its name stands there, which works wherever an id does
             assert set(shown) == {name for name in IDS if name in items[0]} - of_agent
         if columns == 60 and not argv.startswith("wallets"):
-            assert "not shown at this width: " in run.err
+            assert "not shown: " in run.err.replace("\n", " ")
 
 
 def test_names_give_way_before_columns_do(trade: Terminal, service: Scripted) -> None:
@@ -280,8 +326,10 @@ def test_names_give_way_before_columns_do(trade: Terminal, service: Scripted) ->
 def test_a_cursor_is_printed_so_that_it_can_be_pasted(trade: Terminal, service: Scripted) -> None:
     service.says(200, {"data": [agent()], "next_cursor": "x; $(id)"})
     assert trade("agents", "list", "--limit", "1").notes[-1]["next_cursor"] == "x; $(id)"
-    seen = trade("agents", "list", "--limit", "1", tty=True, env={"NO_COLOR": "1"})
+    seen = trade("agents", "list", "--limit", "1", "-v", tty=True, env={"NO_COLOR": "1"})
     assert "next cursor: 'x; $(id)'\n" in seen.err
+    seen = trade("agents", "list", "--limit", "1", tty=True, env={"NO_COLOR": "1"})
+    assert seen.err == "the first 1; there is more: --all, or --limit N\n", "people have --all"
 
 
 FILTERS = [

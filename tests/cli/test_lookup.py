@@ -26,6 +26,13 @@ def named(server: MockServer) -> dict[str, str]:
     return {"AGENT": agent_id, "WALLET": wallet.id, "LABEL": wallet.label, "ADDRESS": wallet.address, "TRADE": trade.id}
 
 
+def test_an_unknown_name_that_begins_others_lists_them(world: Terminal) -> None:
+    run = world("agents", "get", "base")
+    assert (run.code, run.problem["code"]) == (6, "not_found")
+    shown = run.problem["hint"].partition("?")[0].removeprefix("did you mean ").split(" or ")
+    assert sorted(shown) == ["base-dips", "base-momentum", "base-slow"]
+
+
 @each_of(
     ("line", "typed", "thing"),
     [
@@ -41,6 +48,7 @@ def named(server: MockServer) -> dict[str, str]:
         ("plot agent {} -o json", "base-slow", "AGENT"),
         ("wallets balance {}", "LABEL", "WALLET"),
         ("wallets balance {}", "ADDRESS", "WALLET"),
+        ("wallets balance {}", "ADDRESS 10", "WALLET"),
         ("trades get {}", "TRADE 20", "TRADE"),
     ],
 )

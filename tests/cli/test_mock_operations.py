@@ -428,7 +428,7 @@ def test_a_terminal_explains_all_of_it(trade: Terminal, columns: int) -> None:
     for kind in fault_kinds():
         assert f"name {kind.name} on {kind.on} text {' '.join(kind.text.split())}" in shown
         assert all(f" {each.name}" in shown and " ".join(each.text.split()) in shown for each in kind.parameters)
-    shown = words("gaps")
+    shown = words("gaps", "list")
     for gap in GapOptions.describe():
         assert f"name {gap.name} value {gap.default} default {gap.default} " in shown
         assert " ".join(gap.text.split()) in shown

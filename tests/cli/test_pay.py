@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import sqlite3
+import time
 from contextlib import closing
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 
@@ -50,11 +53,65 @@ def test_quotes_need_nothing(trade: Terminal) -> None:
 def test_a_query_is_not_answered_from_the_newest_payments(buyer: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     for line in ("metrics", "prices ETH"):
         assert buyer("market", *line.split(), "--max-price", "0.10").code == 0
-    monkeypatch.setattr("tradesdk_cli.commands.pay.FIRST", 1)
+    monkeypatch.setattr("tradesdk_cli.cli.params.FIRST", 1)
     run = buyer("pay", "history", "-q", "length(@)")
-    assert (run.code, run.out, run.problem["hint"]) == (2, "", "--limit N")
+    assert (run.code, run.out, run.problem["hint"]) == (2, "", "--all, or --limit N")
     assert buyer("pay", "history", "-q", "length(@)", "--limit", "1").json == 1
     assert buyer("pay", "history", "-q", "length(@)", "--limit", "2").json == 2
+
+
+def test_a_report_adds_up_to_the_ledger(buyer: Terminal, shop: MockServer) -> None:
+    shop.add_fault("status", status=500, paid="only", count=1)
+    lines = ("prices ETH", "prices ETH", "metrics", "avg-prices ETH BRETT", "prices BRETT --purchase once")
+    for line in lines:
+        buyer("market", *line.split(), "--max-price", "0.10")
+    lost = buyer("market", "prices", "DEGEN", "--max-price", "0.10")
+    assert lost.code == 0
+    shop.add_fault("reset", paid="only")
+    assert buyer("market", "win-rate", "ETH", "--max-price", "0.10").code == 14
+    shop.clear_faults()
+    with Ledger(buyer.home / "ledger.sqlite3") as ledger:
+        spending = ledger.spending(Budget(), now=time.time())
+        payments = ledger.history()
+    assert min(spending.spent, spending.held) > 0
+    for by in ("day", "month", "endpoint", "purchase"):
+        rows = list(csv.DictReader(buyer("pay", "report", "--by", by, "-o", "csv").out.splitlines()))
+        for part in ("spent", "held"):
+            assert sum(Decimal(row[f"{part}_usd"]) for row in rows) == getattr(spending, f"{part}_usd")
+        assert sum(int(row["count"]) for row in rows) == len(payments)
+    of = {row["endpoint"]: row for row in buyer("pay", "report", "--by", "endpoint").lines}
+    assert of["token-win-rate"] == {"endpoint": "token-win-rate", "spent_usd": "0.00", "held_usd": "0.03", "count": 1}
+    assert {row["purchase"] for row in buyer("pay", "report", "--by", "purchase").lines} == {"once", None}
+    assert "held" in buyer("pay", "report", tty=True, env={"NO_COLOR": "1"}).err
+
+
+def test_a_period_of_the_history_and_of_a_report(buyer: Terminal) -> None:
+    for line in ("metrics", "prices ETH", "prices BRETT"):
+        assert buyer("market", *line.split(), "--max-price", "0.10").code == 0
+    days = {"2026-01-31T23:59:59Z": 0, "2026-02-01T00:00:00Z": 1, "2026-02-02T12:00:00Z": 2}
+    with closing(sqlite3.connect(buyer.home / "ledger.sqlite3")) as db:
+        names = [name for (name,) in db.execute("SELECT id FROM payments ORDER BY seq")]
+        for moment, at in days.items():
+            db.execute(
+                "UPDATE payments SET created = ? WHERE id = ?", (datetime.fromisoformat(moment).timestamp(), names[at])
+            )
+        db.commit()
+
+    def found(*period: str) -> list[str]:
+        return [one["id"] for one in buyer("pay", "history", *period).lines]
+
+    assert found("--since", "2026-02-01") == [names[2], names[1]]
+    assert found("--until", "2026-01-31T23:59:59Z") == [names[0]]
+    assert found("--since", "2026-02-01", "--until", "2026-02-01T00:00:00Z") == [names[1]]
+    assert found("--since", "2026-03-01") == []
+    assert found("--all") == found("-n", "3") == [names[2], names[1], names[0]]
+    assert buyer("pay", "history", "--since", "2026-02-02", "--until", "2026-02-01").code == 2
+    months = buyer("pay", "report", "--by", "month").lines
+    assert [(row["month"], row["spent_usd"], row["count"]) for row in months] == [
+        ("2026-01", "0.06", 1),
+        ("2026-02", "0.06", 2),
+    ]
+    assert [row["day"] for row in buyer("pay", "report", "--since", "2026-02-01").lines] == ["2026-02-01", "2026-02-02"]
 
 
 def test_history_and_one_payment_without_what_could_be_cashed(buyer: Terminal, shop: MockServer) -> None:
@@ -299,7 +356,7 @@ def test_a_limit_that_is_set_during_the_question_stays(buyer: Terminal, monkeypa
         assert kept == Budget(per_call="0.25", per_day="0.5", total="2")
         run = buyer("pay", "budget", "set", "--per-call", "0.75", "--total", "9", answers="y\n")
         assert (run.code, Budget.from_json(ledger.setting("budget")).per_call) == (3, Budget(per_call="1").per_call)
-        assert "per_call_usd was 0.25, and is 1.00 now; nothing was set" in run.err
+        assert "per_call_usd was 0.25, and is 1.00 now; nothing was set" in run.err.replace("\n", " ")
         ledger.set_setting("budget", lambda before: Budget.unlimited().to_json())
         assert buyer("pay", "budget", "set", "--per-day", "5").code == 0
         assert buyer("pay", "budget", "set", "--per-day", "none").code == 0

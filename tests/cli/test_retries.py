@@ -3,13 +3,16 @@
 import json
 import re
 import socket
+import sys
 import threading
 import time
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from tradesdk import SystemClock
+from tradesdk_cli.retries import QUICK
 
 from .._answers import agent
 from .._hostile import answer
@@ -135,6 +138,26 @@ def test_where_nothing_listens_it_says_so_soon(trade: Terminal, waited: list[flo
     assert problem["hint"].startswith("start ")
     assert len(waited) <= 1
     assert sum(waited) < 1
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a full queue refuses")
+def test_where_nobody_answers_there_is_one_try_of_less_than_3_seconds(trade: Terminal, waited: list[float]) -> None:
+    with socket.socket() as full, ExitStack() as stack:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(4):  # from then on, what knocks is not answered
+            one = stack.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(full.getsockname())
+        for line in ("account show", "market tokens"):
+            where = f"http://127.0.0.1:{full.getsockname()[1]}"
+            run = trade(*line.split(), env={"TRADE_BASE_URL": where, "TRADE_API_KEY": "k"})
+            assert (run.code, run.problem["code"]) == (11, "timeout")
+            assert "retry" not in run.problem["message"]
+    assert waited == []
+    assert QUICK.connect is not None
+    assert QUICK.connect < 2.5
 
 
 def test_a_host_that_there_is_not(trade: Terminal, monkeypatch: pytest.MonkeyPatch, waited: list[float]) -> None:

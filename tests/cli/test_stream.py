@@ -163,7 +163,7 @@ def test_a_growing_table(trade: Terminal, market: MockServer) -> None:
         assert "\x1b" not in run.out
         assert "connected\n" in run.err
         assert "3 signals in " in run.err.splitlines()[-1]
-        assert ("not shown at this width" in run.err) is (columns < 160)
+        assert ("not shown: " in run.err) is (columns < 160)
 
 
 @pytest.mark.parametrize("columns", [80, pytest.param(140, marks=pytest.mark.long)])

@@ -45,6 +45,24 @@ def put(board: Board, part: str, data: Any, key: str = "") -> Board:
     return board
 
 
+def test_what_is_being_read_shows_nothing_and_then_the_last_figure() -> None:
+    board = put(Board(), "positions", [position(1)])
+    assert "agt_1" not in "".join(lines_of(board)), "a name that is being read is not an id meanwhile"
+    put(board, "agents", [agent("calm", id="agt_1")])
+    assert "…" not in "".join(lines_of(board))
+    stats = {"total_pnl_usd": 12.5, "win_rate_pct": 50.0, "total_trades": 4}
+    put(board, "details", {"stats": stats}, "agt_1")
+    put(board, "agents", [agent("calm", id="agt_1")])
+    assert "+$12.50" in "".join(lines_of(board)), "it stays while it is read again"
+
+
+def test_rows_that_do_not_fit_are_counted() -> None:
+    board = put(put(Board(), "agents", []), "positions", [position(number) for number in range(30)])
+    lines = lines_of(board, height=20)
+    shown = sum("AERO" in line for line in lines)
+    assert f"; {30 - shown} do not fit" in next(line for line in lines if line.startswith("positions"))
+
+
 def signal(number: int, **fields: Any) -> dict[str, Any]:
     about = {"token_address": f"0x{number:040x}", "direction": "BUY", "timestamp": 1767268700 + number}
     about |= {"price_usd": 0.0123}
@@ -240,7 +258,7 @@ def test_what_is_on_it() -> None:
         "used 1,234/100,000 requests, resets in 5 d",
         "market data today $0.12 spent, $4.88 left",
         "2 agents, 1 s ago",
-        "30 open positions, 1 s ago, the first 1",
+        "30 open positions, 1 s ago; ",
         "base: live, bnb: connecting again in 4 s: calm",
         "-$7.25",
         "33.33%",
@@ -277,8 +295,8 @@ def test_what_has_not_been_read_yet_is_not_nothing() -> None:
     board = put(filled(), "details", {}, "agt_2")
     put(board, "agents", [*board.agents, agent(id="agt_3")])
     by_id = {line.split()[-1]: line for line in lines_of(board, 140) if " agt_" in line}
-    assert by_id["agt_3"].count("…") == 3
-    assert "…" not in by_id["agt_2"], "it was tried, and there is nothing"
+    assert by_id["agt_3"].split() == ["calm", "idle", "0", "-", "base", "agt_3"], "three figures are blank"
+    assert by_id["agt_2"].count(" - ") == 4, "it was tried, and there is nothing"
 
 
 def test_an_empty_board_says_that_it_reads() -> None:

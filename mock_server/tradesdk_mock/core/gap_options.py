@@ -30,7 +30,7 @@ def _text(text: str, default: str, *examples: str) -> Any:
 
 @dataclass(frozen=True)
 class GapInfo:
-    """One option as `trade mock gaps` lists it.
+    """One option as `trade mock gaps list` lists it.
 
     Attributes:
         name: the argument of `GapOptions`.

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 
 GLOBAL_PANEL = "Global options"
+RARE = "Rarely used"
+"""The panel of commands that stand last in help."""
 _WHOLE = 10_000
 
 
@@ -157,7 +159,7 @@ class TradeCommand(_Ours, TyperCommand):
         return super().invoke(ctx)
 
 
-_RESULT_OPTIONS = {"output": "-o", "fields": "--fields", "query": "--query", "out": "--out"}
+_RESULT_OPTIONS = {"output": "-o", "fields": "--fields", "query": "--query", "out": "--out", "times": "--times"}
 
 
 def refuse_result_options(ctx: Any) -> None:
@@ -186,7 +188,11 @@ class TradeGroup(_Ours, TyperGroup):
     @property
     def shown(self) -> list[str]:
         """The names of its commands, without those that only explain something."""
-        return [name for name, command in self.commands.items() if not command.hidden]
+        return [name for name in self.list_commands(None) if not self.commands[name].hidden]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of its commands, in the order of help: what is rarely used is last."""
+        return sorted(self.commands, key=lambda name: getattr(self.commands[name], "rich_help_panel", None) == RARE)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         ctx.args = args  # for an error's text: Typer names the word only in its own
@@ -264,11 +270,15 @@ class Verbs(typer.Typer):
         hidden: bool = False,
         help: str | None = None,
         silent: bool = False,
+        rare: bool = False,
         **shared: Callable[..., Any],
     ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-        """Adds a command. `lines` are examples for its help, `shared` is for `gathered`; `silent`: it has no result."""
-        made = SilentCommand if silent else TradeCommand
-        add = self.command(name, cls=made, epilog=examples(*lines), hidden=hidden, help=help)
+        """Adds a command. `lines` are examples for its help, `shared` is for `gathered`.
+
+        `silent`: it has no result; `rare`: it stands after the others in help.
+        """
+        made, panel = SilentCommand if silent else TradeCommand, RARE if rare else None
+        add = self.command(name, cls=made, epilog=examples(*lines), hidden=hidden, help=help, rich_help_panel=panel)
         return lambda command: add(gathered(**shared)(command))
 
 
@@ -280,16 +290,10 @@ def noun(name: str, help: str) -> Verbs:
 
 
 def _without_a_verb(ctx: typer.Context) -> None:
-    """A noun alone lists, or shows its help."""
-    group: Any = ctx.command
-    if ctx.invoked_subcommand is not None:
-        return
-    if "list" not in group.shown:
+    """A noun alone shows its help."""
+    if ctx.invoked_subcommand is None:
         refuse_result_options(ctx)
         print(ctx.get_help())
-        return
-    with group.commands["list"].make_context("list", [], parent=ctx) as listing:
-        listing.command.invoke(listing)
 
 
 def gathered(**gathers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

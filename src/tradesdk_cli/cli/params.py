@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from tradesdk_cli import choices
 from tradesdk_cli.choices import CHAINS, FORMATS, Format
 from tradesdk_cli.cli.group import GLOBAL_PANEL, remember
 from tradesdk_cli.errors import UsageProblem
@@ -140,6 +141,7 @@ All = Annotated[bool, typer.Option("--all", "-a", help="All of them, page by pag
 Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Continue an earlier list.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the question; required without a terminal.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent or changed, and do nothing.")]
+SORT = "best first; with - before it, worst first"
 A_TIME = "Unix seconds, a date, or a time with its zone"
 OF_TIME = "Start: an age (90m), a date, a time with its zone, or Unix seconds."
 Since = Annotated[float | None, typer.Option("--since", parser=parse_moment, metavar="TIME", help=OF_TIME)]
@@ -235,6 +237,10 @@ Query = Annotated[
 Out = Annotated[
     str | None,
     _global("--out", metavar="FILE", help="Write the result there; its ending says how, such as .csv."),
+]
+Times = Annotated[
+    choices.Times | None,
+    _global("--times", metavar="iso|unix", help="How times are printed: ISO 8601, or Unix seconds."),
 ]
 Profile = Annotated[
     str | None,

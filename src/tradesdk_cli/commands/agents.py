@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import AgentId, AnyChain, Chain, Confidence, DryRun, Walk, Yes, number, pages, whole
+from tradesdk_cli.cli.params import SORT, AgentId, AnyChain, Chain, Confidence, DryRun, Walk, Yes, number, pages, whole
 from tradesdk_cli.errors import CONFLICT, CliError, UsageProblem
 from tradesdk_cli.session import session, wire
 from tradesdk_cli.text import one_line
@@ -35,8 +35,8 @@ Status = Literal["active", "idle", "paused", "error"]
 """What an agent is doing."""
 
 
-ResultSort = Literal["total_pnl", "win_rate", "trades"]
-"""How agents with their results are ranked: by the columns of these names."""
+ResultSort = Literal["total_pnl", "win_rate", "trades", "-total_pnl", "-win_rate", "-trades"]
+"""How agents with their results are ranked: by the columns of these names; with `-`, worst first."""
 
 
 _SORTED_BY = {
@@ -94,21 +94,24 @@ def list_agents(
     losing: Annotated[
         bool, typer.Option("--losing", help="Only agents that lost money, worst first; implies --results.")
     ] = False,
-    sort: Annotated[ResultSort | None, typer.Option("--sort", help="Best first; implies --results.")] = None,
+    sort: Annotated[
+        ResultSort | None,
+        typer.Option("--sort", metavar="COLUMN", help=f"Rank by total_pnl, win_rate, trades, {SORT}; adds results."),
+    ] = None,
     walk: Walk,
 ) -> None:
     """List agents; the first 20 by default.
 
     --losing and --sort rank all agents, then --limit cuts the list. trade plot agent draws a result over time.
     """
-    from tradesdk_cli.commands.lists import Source, best_first, keeping, show_list
+    from tradesdk_cli.commands.lists import Source, keeping, ranked_by, show_list
     from tradesdk_cli.output.columns import AGENT_RESULTS, AGENTS
 
     def lost(agent: Agent) -> float | None:
         pnl = 0.0 if agent.stats is None else agent.stats.total_pnl_usd
         return pnl if pnl < 0 else None
 
-    by = None if sort is None else best_first(_SORTED_BY[sort])
+    by = None if sort is None else ranked_by(sort, _SORTED_BY)
     rank: Callable[[Agent], float | None] | None = by
     if losing:
         rank = lost if by is None else lambda agent: None if lost(agent) is None else by(agent)

@@ -62,9 +62,13 @@ def _list(run: Session, found: list[Action], now: float, *, everything: bool) ->
     from tradesdk_cli.output.columns import ACTIONS
 
     shown = [record(one, now) for one in found if everything or (one.state == "pending" and not one.expired(now))]
-    run.out.many(ACTIONS, [shown], empty="nothing was prepared yet" if everything else "nothing waits for you")
-    if shown and not everything:
-        run.out.note(f"look at one and decide: {run.settings.program} approve CODE, or --refuse CODE")
+    decide = f"look at one and decide: {run.settings.program} approve CODE, or --refuse CODE"
+    run.out.many(
+        ACTIONS,
+        [shown],
+        empty="nothing was prepared yet" if everything else "nothing waits for you",
+        foot=lambda: ([decide] if shown and not everything else [], {}),
+    )
 
 
 def record(action: Action, now: float) -> dict[str, Any]:
@@ -93,7 +97,7 @@ def _ask(run: Session, action: Action, now: float) -> None:
             f"{run.settings.program} approve --refuse {action.code}",
         )
     what = action.heading if action.price is None else f"{action.heading} for {dollars(action.price)}"
-    rows = [("what", what), ("where", visible(str(action.content["where"])))]
+    rows = [("where", visible(str(action.content["where"])))]
     rows += [(name, text) for name, text in _values(action) if text != "null"]
     rows.append(("expires", f"in {span(action.expires - now)}"))
     width = max(len(name) for name, _ in rows)

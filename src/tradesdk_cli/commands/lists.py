@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -73,13 +74,17 @@ def keeping(token: str | None = None, **wanted: object) -> Callable[[Any], bool]
     return keep
 
 
-def best_first(name: str) -> Callable[[Any], float]:
-    """The rank by the field of this name, dotted where it is nested: the highest first, what has none last."""
+def ranked_by(sort: str, fields: Mapping[str, str]) -> Callable[[Any], float]:
+    """The rank by a column: best first, `-` before it: worst first; what has no value is last.
+
+    `fields` are the fields of the columns, dotted where they are nested.
+    """
+    name, sign = fields[sort.removeprefix("-")], 1 if sort.startswith("-") else -1
 
     def rank(item: Any) -> float:
         for part in name.split("."):
             item = getattr(item, part, None)
-        return inf if item is None else -item
+        return inf if item is None else sign * item
 
     return rank
 
@@ -125,24 +130,35 @@ def show_list(
                 rows = iter(pages) if walk.watch is None else iter(list(pages))  # read before clearing
                 if walk.watch is not None:
                     out.draw(lambda console: console.clear())
-                out.many(columns, rows, empty=empty)
+                out.many(columns, rows, empty=empty, foot=partial(_foot, out, walk, pages, total))
             except KeyboardInterrupt as interrupt:
                 progress.clear()
                 out.note("interrupted" if pages.count or again else "interrupted before anything came")
                 raise Interrupted(exit_code_of(interrupt)) from None
-        whole = walk.cursor is None and walk.next_cursor is None and not pages.cut and pages.ended is None
-        if total is not None and pages.items and whole:  # else it would be a sum of some of them
-            out.note(total(pages.items))
         if pages.ended is not None:
             _tell_ended(out, walk, source, pages)
-        if pages.cut:
-            out.note(f"the first {pages.count}; there is more: --all, or a larger --limit")
-        elif walk.next_cursor is not None:
-            shown = f"the first {pages.count}" if walk.cursor is None else f"{pages.count} more"
-            out.note(f"{shown}; there is more: --all, --limit N, or --cursor", next_cursor=_to_paste(out, walk))
         if walk.watch is None:
             return
         time.sleep(walk.watch)
+
+
+def _foot(
+    out: Output, walk: Walk, pages: _Pages, total: Callable[[Sequence[Any]], str] | None
+) -> tuple[list[str], dict[str, Any]]:
+    """What a list adds up to, and how it continues; the cursor where a program may take it, or with `-v`."""
+    if pages.ended is not None:
+        return [], {}
+    if pages.cut:
+        return [f"the first {pages.count}; there is more: --all, or a larger --limit"], {}
+    if walk.next_cursor is None:
+        # Behind a cursor, it would be a sum of some of them.
+        return [total(pages.items)] if total is not None and pages.items and walk.cursor is None else [], {}
+    shown = f"the first {pages.count}" if walk.cursor is None else f"{pages.count} more"
+    told = not out.on_terminal or out.settings.verbose
+    return (
+        [f"{shown}; there is more: --all, or --limit N"],
+        {"next_cursor": _to_paste(out, walk)} if told else {},
+    )
 
 
 def _tell_ended(out: Output, walk: Walk, source: Source, pages: _Pages) -> None:

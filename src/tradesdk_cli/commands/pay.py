@@ -5,24 +5,26 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from enum import StrEnum
+from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import FIRST, DryRun, Yes, parse_span, whole
+from tradesdk_cli.cli.params import All, DryRun, Limit, Since, Until, Yes, check_period, pages, parse_span
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.pay import key
 from tradesdk_cli.pay.calls import ENDPOINTS, Call
 from tradesdk_cli.session import session, target_of
-from tradesdk_cli.text import one_line
+from tradesdk_cli.text import dollars, one_line, usd
 
 if TYPE_CHECKING:
     from tradesdk import Payment
     from tradesdk_cli.session import Session
 
-app = noun("pay", "Payments: quote, history, show, budget, resume, reconcile, trust, key.")
+app = noun("pay", "Payments: quote, history, show, report, budget, resume, reconcile, key, trust.")
 
 PaymentId = Annotated[str, typer.Argument(metavar="PAYMENT_ID", help="Its id, or the beginning of its id.")]
 SendKey = Annotated[bool, typer.Option("--send-api-key", help="Send the API key too, if the service requires it.")]
@@ -102,32 +104,75 @@ def history(
     unproven: Annotated[
         bool, typer.Option("--unproven", help="Only payments without a proof that they were paid or not.")
     ] = False,
-    limit: Annotated[
-        int | None, typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="How many in total (default 20).")
-    ] = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = None,
+    everything: All = False,
 ) -> None:
-    """List payments, newest first.
+    """List payments, newest first; the first 20 by default.
 
-    Reads only the ledger; trade pay reconcile asks the service, and the chain.
+    --since and --until select by the time of the first signature. Reads only the ledger; trade pay reconcile asks the
+    service, and the chain.
     """
     from tradesdk import PaymentStage
     from tradesdk_cli import idcache
     from tradesdk_cli.commands.lists import refuse_query
     from tradesdk_cli.output.columns import PAYMENTS
-    from tradesdk_cli.pay.records import brief
+    from tradesdk_cli.pay.records import brief, payments_of
 
+    check_period(since, until)
+    total = pages(limit, everything).total
     with session(ctx) as run:
-        wanted, now = [PaymentStage(one.value) for one in stage or ()], run.now()
-        most = limit or FIRST
-        found = run.ledger.history(stages=wanted, unproven=unproven, limit=most + 1)
-        if limit is None and len(found) > most:
-            refuse_query(run.out, "--limit N")
-        for payment in found[:most]:
+        chosen = {"stages": [PaymentStage(one.value) for one in stage or ()], "unproven": unproven}
+        in_time = since is not None or until is not None
+        page = 500 if in_time or total is None else total + 1
+        walked = payments_of(run.ledger, since, until, page=page, **chosen)
+        found, now = list(islice(walked, None if total is None else total + 1)), run.now()
+        there_are_more = total is not None and len(found) > total
+        if limit is None and there_are_more:
+            refuse_query(run.out, "--all, or --limit N")
+        for payment in found[:total]:
             idcache.add("payments", payment.id, payment.status(now))
-        empty = "no payments like this" if wanted or unproven else "nothing was bought yet"
-        run.out.many(PAYMENTS, [[brief(payment, now) for payment in found[:most]]], empty=empty)
-        if len(found) > most:
-            run.out.note(f"the newest {most}; there are more: --limit N")
+        run.out.many(
+            PAYMENTS,
+            [[brief(payment, now) for payment in found[:total]]],
+            empty="no payments like this" if stage or unproven or in_time else "nothing was bought yet",
+            foot=lambda: ([f"the newest {total}; there are more: --all, or --limit N"] * there_are_more, {}),
+        )
+
+
+By = Literal["day", "month", "endpoint", "purchase"]
+"""What payments are added up by; days and months are those of UTC."""
+
+
+@app.verb("report", "trade pay report --since 7d", "trade --mock pay report --by endpoint -o csv")
+def report(
+    ctx: typer.Context,
+    by: Annotated[By, typer.Option("--by", help="What to add up by.")] = "day",
+    since: Since = None,
+    until: Until = None,
+) -> None:
+    """Add up what was spent and is held, and count the payments.
+
+    By the time of the first signature, in UTC. Spent and held mean the same as in trade pay budget. Payments that were
+    not taken are left out. Reads only the ledger.
+    """
+    from tradesdk_cli.output.columns import SPENT, Column
+    from tradesdk_cli.pay.records import payments_of, report
+
+    check_period(since, until)
+    with session(ctx) as run:
+        found = list(payments_of(run.ledger, since, until))
+        spent, held = (sum(map(attrgetter(part), found)) for part in ("spent", "held"))
+        money = dollars(usd(spent)) + " spent" + (f", {dollars(usd(held))} held" if held else "")
+        rows = report(found, by)
+        told = run.out.on_terminal and rows and run.out.draws(many=True)
+        run.out.many(
+            (Column(by), *SPENT),
+            [rows],
+            empty="nothing was bought yet" if since is until is None else "nothing was bought then",
+            foot=lambda: ([money] if told else [], {}),
+        )
 
 
 @app.verb("show", "trade --mock pay show PAYMENT_ID", "trade --mock pay show PAYMENT_ID -o json")
@@ -256,7 +301,7 @@ def _show_budget(run: Session) -> None:
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 
 
-@app.verb("trust", "trade --mock pay trust ADDRESS", "trade --mock pay trust ADDRESS --dry-run")
+@app.verb("trust", "trade --mock pay trust ADDRESS", "trade --mock pay trust ADDRESS --dry-run", rare=True)
 def trust(
     ctx: typer.Context,
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The recipient, as the refusal named it.")],

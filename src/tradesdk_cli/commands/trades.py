@@ -8,7 +8,18 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import AgentFilter, AnyChain, Direction, Since, Token, Until, Walk, check_period, pages
+from tradesdk_cli.cli.params import (
+    SORT,
+    AgentFilter,
+    AnyChain,
+    Direction,
+    Since,
+    Token,
+    Until,
+    Walk,
+    check_period,
+    pages,
+)
 from tradesdk_cli.session import session
 
 app = noun("trades", "Trades that agents made: list, get.")
@@ -18,8 +29,8 @@ Status = Literal["open", "closed"]
 """Whether a trade is over."""
 
 
-Sort = Literal["pnl", "roi"]
-"""How trades are ranked: by the columns of these names."""
+Sort = Literal["pnl", "roi", "-pnl", "-roi"]
+"""How trades are ranked: by the columns of these names; with `-`, worst first."""
 
 
 _SORTED_BY = {"pnl": "pnl_usd", "roi": "roi_pct"}
@@ -27,7 +38,7 @@ _SORTED_BY = {"pnl": "pnl_usd", "roi": "roi_pct"}
 
 @app.verb(
     "list",
-    "trade trades list --status closed --since 7d --sort pnl",
+    "trade trades list --status closed --since 7d --sort -pnl",
     "trade trades list --agent-id AGENT_ID --limit 50 -o ndjson",
     walk=pages,
 )
@@ -41,7 +52,7 @@ def list_trades(
     chain: AnyChain = None,
     since: Since = None,
     until: Until = None,
-    sort: Annotated[Sort | None, typer.Option("--sort", help="Best first.")] = None,
+    sort: Annotated[Sort | None, typer.Option("--sort", metavar="COLUMN", help=f"Rank by pnl or roi, {SORT}.")] = None,
     walk: Walk,
 ) -> None:
     """List trades; the first 20 by default.
@@ -49,7 +60,7 @@ def list_trades(
     --since and --until select by opening time. The service has no filter by time, side, token or chain and does not
     sort, so with one of these all pages are read; --limit then cuts the list.
     """
-    from tradesdk_cli.commands.lists import Source, best_first, keeping, show_list, with_names
+    from tradesdk_cli.commands.lists import Source, keeping, ranked_by, show_list, with_names
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import TRADES
 
@@ -65,7 +76,7 @@ def list_trades(
     with session(ctx) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         filters = {"agent_id": agent_id, "status": status}
-        rank = None if sort is None else best_first(_SORTED_BY[sort])
+        rank = None if sort is None else ranked_by(sort, _SORTED_BY)
         found = Source("trades", run.client.trades.list, filters, keep if period or like else None, rank)
         filtered = agent_id or status or period or like
         columns = with_names(run, TRADES, filters)

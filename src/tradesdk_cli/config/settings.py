@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from tradesdk_cli.choices import Times
+
 
 DEFAULT = "default"
 """The source of what nobody set."""
@@ -40,6 +42,8 @@ class Settings:
     """A JMESPath expression that selects from the result."""
     out: Path | None = None
     """The file that takes the result instead of stdout."""
+    times: Times | None = None
+    """How moments are printed; None: as is usual in the format."""
     profile: str | None = None
     """The profile in use; None when there is none."""
     mock: bool = False
@@ -166,6 +170,7 @@ def resolve(
         fields=_fields(flags.get("fields")),
         query=flags.get("query"),
         out=expanded(flags["out"]) if flags.get("out") else None,
+        times=flags.get("times"),
         profile=profile,
         mock=mock,
         world=pick("world"),

@@ -12,13 +12,18 @@ from decimal import Decimal
 from rich.text import Text
 
 from tradesdk_cli.choices import CHAIN_NAMES
+from tradesdk_cli.output.formats import as_time, is_time, seconds_of
 from tradesdk_cli.text import to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, Literal
 
     from tradesdk_cli.output.columns import Kind
+
+    Clock = Callable[[], float | Literal["unix"]]
+    """What times are told from; "unix": they are printed as Unix seconds."""
 
 _STATES = {
     "active": "green",
@@ -45,19 +50,24 @@ _STATES = {
 _EXACT = re.compile(r"(-?)(\d{1,15})(\.\d{1,18})?")
 _VAST, _TINY = 1e15, 1e-20
 _NO_CENTS = 1e6
+_NEAR = 1.0
+"""Percent from a stop or a take profit that are worth a look."""
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _DATE_INSTEAD = 30 * _DAY
 _EMOJI_STYLE = "\ufe0f"
 
 
-def cell(kind: Kind, value: Any, now: float | None = None) -> Text:
+def cell(kind: Kind, value: Any, now: float | Literal["unix"] | None = None) -> Text:
     """A value as it is shown. What does not have the expected type is shown as it is.
 
-    With `now` (Unix seconds) a time is told from there: `3 min ago`; without it, it is a moment in UTC.
+    With `now` (Unix seconds) a time is told from there: `3 min ago`; without it, it is a moment in UTC; with "unix",
+    it is Unix seconds.
     """
     if value is None or (kind == "trigger" and value == 0):
         return Text("-", style="dim")
     if kind in ("time", "moment") and (seconds := seconds_of(value)) is not None:
+        if now == "unix":
+            return Text(str(as_time(value, "unix")))
         return Text(moment(seconds) if now is None or kind == "moment" else short_ago(seconds, now))
     if kind in ("usd", "price", "trigger") and isinstance(value, str) and (exact := _EXACT.fullmatch(value)):
         return Text(f"{exact[1]}${int(exact[2]):,}{exact[3] or ''}")  # text is exact: no digit is left out
@@ -75,7 +85,10 @@ def _number(kind: Kind, value: float) -> Text:
         return _colored(value, _signed(value, f"{_amount(abs(value))}", "$"))
     if (kind == "to_stop" and value > 0) or (kind == "to_profit" and value < 0):
         return Text("passed", style="red" if kind == "to_stop" else "green")
-    if kind in ("change", "to_stop", "to_profit"):
+    if kind in ("to_stop", "to_profit"):
+        style = "red" if kind == "to_stop" else "green"
+        return Text(f"{_signed(value, _amount(abs(value)))}%", style=style if abs(value) < _NEAR else "")
+    if kind == "change":
         return _colored(value, f"{_signed(value, _amount(abs(value)))}%")
     if kind == "usd":
         return Text(_signed(value, _amount(abs(value)), "$").lstrip("+"))
@@ -140,19 +153,6 @@ def moment(seconds: float) -> str:
         return str(seconds)
 
 
-def seconds_of(value: Any) -> float | None:
-    """Unix seconds of a time as services write it: a number, or ISO text with its zone; None for anything else."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return value
-    if not isinstance(value, str):
-        return None
-    try:
-        found = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    return None if found.tzinfo is None else found.timestamp()
-
-
 def ago(seconds: float, now: float) -> str:
     """How far `seconds` is from `now`, in one unit: `12 s ago`, `in 2 h`, `90 d ago`."""
     span = abs(now - seconds)
@@ -175,8 +175,6 @@ def short_ago(seconds: float, now: float) -> str:
 
 _KINDS: dict[str, Kind] = {
     "chain_id": "chain",
-    "timestamp": "time",
-    "createdAt": "time",
     "status": "state",
     "state": "state",
     "direction": "state",
@@ -191,7 +189,6 @@ _KINDS: dict[str, Kind] = {
     "confidence": "share",
     "winRate": "percent",
     **dict.fromkeys(("stop_loss_price", "trailing_stop_price", "take_profit_price"), "trigger"),
-    "valid_before": "time",
     **dict.fromkeys(("now", "service_now", "signals_upto"), "moment"),
     **dict.fromkeys(("totalBuyUSD", "totalSellUSD", "marketCap"), "usd"),
     **dict.fromkeys(("realizedProfitUSD", "unrealizedProfitUSD"), "pnl"),
@@ -204,7 +201,7 @@ def kind_of(key: str) -> Kind:
     """How a field of this name is shown by default."""
     if key in _KINDS:
         return _KINDS[key]
-    if key.endswith("_at"):
+    if is_time(key):
         return "time"
     if key.endswith("_pct"):
         return "percent"

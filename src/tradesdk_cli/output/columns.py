@@ -42,7 +42,8 @@ RIGHT = ("number", "share", "usd", "price", "trigger", "rate", "pnl", "change", 
 class Column:
     """One column: the field of the item it shows, and how; with `of`, what follows from the item.
 
-    `short`: an id of which commands take the beginning, so a narrow terminal may have only that.
+    `short`: an id of which commands take the beginning, so a narrow terminal may have only that; `whole`: a text that
+    is never cut.
     """
 
     key: str
@@ -51,6 +52,7 @@ class Column:
     title: str | None = None
     of: Callable[[Mapping[str, Any]], Any] | None = None
     short: bool = False
+    whole: bool = False
 
     def value(self, item: Mapping[str, Any]) -> Any:
         """The value of the column, before it is made readable; None: nothing."""
@@ -241,7 +243,7 @@ PAYMENTS = (
 ACTIONS = (
     Column("code", "id"),
     Column("state", "state"),
-    Column("what"),
+    Column("what", whole=True),
     Column("price_usd", "usd", title="price"),
     Column("expires_at", "time", title="expires"),
     Column("where", optional=True),
@@ -259,6 +261,13 @@ BUDGETS = (
     Column("held", "usd"),
     Column("left", "usd"),
 )
+
+SPENT = (
+    Column("spent_usd", "usd", title="spent"),
+    Column("held_usd", "usd", title="held"),
+    Column("count", "number"),
+)
+"""Behind what payments are added up by."""
 
 RECONCILED = (
     Column("id", "id", short=True),

@@ -1,12 +1,14 @@
-"""How values look in CSV and TSV, as text. Pure: nothing is printed here.
+"""How values look in CSV and TSV, as text, and how times do in all formats. Pure: nothing is printed here.
 
-Names and values are the service's own, numbers are exactly as JSON has them. What cannot be printed is written as an
-escape; only CSV keeps the line breaks of a value. Nested fields have dotted names and lists are JSON.
+Names and values are the service's own, numbers are exactly as JSON has them; times are ISO 8601 in UTC, unless --times
+says otherwise. What cannot be printed is written as an escape; only CSV keeps the line breaks of a value. Nested fields
+have dotted names and lists are JSON.
 """
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 from tradesdk_cli.text import to_json, visible
 
@@ -14,6 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
+
+    from tradesdk_cli.choices import Times
 
 ROWS = ("csv", "tsv")
 """Formats with a header and rows."""
@@ -40,6 +44,53 @@ def _flat(prefix: str, item: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from _flat(f"{prefix}{key}.", value)
         else:
             yield f"{prefix}{key}", value
+
+
+# Times
+
+_TIMES = ("timestamp", "createdAt", "at", "now", "valid_before", "service_now", "signals_upto")
+
+
+def is_time(name: str) -> bool:
+    """Whether a field of this name, dotted where it is nested, is a moment."""
+    last = name.rpartition(".")[2]
+    return last in _TIMES or last.endswith("_at")
+
+
+def seconds_of(value: Any) -> float | None:
+    """Unix seconds of a moment, as one interface or the other writes it; None when it is none."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        return None
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return None if found.tzinfo is None else found.timestamp()
+
+
+def as_time(value: Any, times: Times) -> Any:
+    """A moment in the form that was asked for. What is none stays as it is."""
+    seconds = seconds_of(value)
+    if seconds is None or (times == "iso" and isinstance(value, str)):
+        return value
+    if times == "unix":
+        return int(seconds) if seconds == int(seconds) else seconds
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return value
+
+
+def with_times(value: Any, times: Times) -> Any:
+    """The same with all moments in it as `times` says."""
+    if isinstance(value, dict):
+        return {
+            name: as_time(inner, times) if is_time(str(name)) else with_times(inner, times)
+            for name, inner in value.items()
+        }
+    return [with_times(inner, times) for inner in value] if isinstance(value, list) else value
 
 
 # CSV and TSV
@@ -87,10 +138,10 @@ def _quoted(text: str) -> str:
 
 
 class Rows:
-    """Rows below a header, as CSV or TSV; `names` are the columns."""
+    """Rows below a header, as CSV or TSV; `names` are the columns, moments are written as `times` says."""
 
-    def __init__(self, form: str, names: Sequence[str]) -> None:
-        self._form, self.names = form, tuple(names)
+    def __init__(self, form: str, names: Sequence[str], times: Times | None = None) -> None:
+        self._form, self.names, self._times = form, tuple(names), times or "iso"
 
     def header(self) -> str:
         """The header."""
@@ -98,7 +149,9 @@ class Rows:
 
     def row(self, flat: Mapping[str, Any]) -> str:
         """One row; `flat` is what `flatten` makes."""
-        return self._line([flat.get(name) for name in self.names])
+        return self._line(
+            [as_time(flat.get(name), self._times) if is_time(name) else flat.get(name) for name in self.names]
+        )
 
     def _line(self, values: Sequence[Any]) -> str:
         # \n and not \r\n: every spreadsheet reads it, and cut, awk and diff leave no \r in the last cell.

@@ -85,7 +85,7 @@ class Lines:
         begin = ""
         if self._rows is None:
             there = self._columns_there(row)
-            self._rows = Rows(self.form, there or list(row))
+            self._rows = Rows(self.form, there or list(row), self._out.settings.times)
             begin = self._rows.header() if there is None else ""
         more = [name for name in row if name not in self._rows.names]
         if more and not self._left_out_said:
@@ -104,9 +104,9 @@ class Lines:
             [item] = out.flat([item])
         if self._table is None:
             columns = columns_of([item], self._columns) if out.selection.fields else self._columns
-            self._table = table = GrowingTable(columns, item, out.width)
+            self._table = table = GrowingTable(columns, item, out.width, unix=out.settings.times == "unix")
             if table.left_out:
-                out.event("not_shown", f"not shown at this width: {table.left_out} (-o ndjson has everything)")
+                out.foot(f"not shown: {table.left_out} (-o ndjson has all)")
             begin = out.drawn(lambda console: console.print(table.header()))
         row = self._table.row(item)
         return begin + out.drawn(lambda console: console.print(row))

@@ -20,7 +20,7 @@ from tradesdk_cli.config.files import expanded
 from tradesdk_cli.errors import Unwritable, UsageProblem
 from tradesdk_cli.files import Half
 from tradesdk_cli.files import write_all as _write_all
-from tradesdk_cli.output.formats import ENDINGS, ROWS, cells_of
+from tradesdk_cli.output.formats import ENDINGS, ROWS, cells_of, seconds_of
 from tradesdk_cli.text import visible
 
 TYPE_CHECKING = False
@@ -290,5 +290,5 @@ def _of_fields(fields: Mapping[str, object]) -> tuple[str, float | None] | None:
     try:
         seconds = float(when) if isinstance(when, int | float | str) else math.nan
     except (ValueError, OverflowError):
-        seconds = math.nan
+        seconds = seconds_of(when) or math.nan
     return name, seconds if math.isfinite(seconds) else None

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from tradesdk_cli.errors import ClosedPipe, Unwritable
-from tradesdk_cli.output.formats import ROWS, Rows, as_rows
+from tradesdk_cli.output.formats import ROWS, Rows, as_rows, with_times
 from tradesdk_cli.output.select import Selection
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_cli.text import counted, is_unicode, to_json, visible
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tradesdk_cli.config.settings import Settings
+    from tradesdk_cli.output.cells import Clock
     from tradesdk_cli.output.columns import Column, Kind
     from tradesdk_cli.output.outfile import OutFile
 
@@ -87,9 +88,11 @@ class Output(Notes):
         return shutil.get_terminal_size().columns if self.on_terminal else None
 
     @property
-    def _clock(self) -> Callable[[], float] | None:
-        """The clock that times are told by: on a terminal only, so that what scripts read stays as it is."""
-        return self.now if self.on_terminal else None
+    def _clock(self) -> Clock | None:
+        """The clock that times are told by: on a terminal only, and not when their form was chosen."""
+        if self.settings.times == "unix":
+            return lambda: "unix"
+        return self.now if self.on_terminal and self.settings.times is None else None
 
     def format_for(self, *, many: bool) -> str:
         """The format of a result, with `auto` decided. `many`: it is a list."""
@@ -130,20 +133,31 @@ class Output(Notes):
         """Prints one object."""
         self._value(self.selection.search(item))
 
-    def many(self, columns: Sequence[Column], pages: Iterable[Page], *, empty: str) -> int:
-        """Prints a list that comes in pages. Returns how many there were; `empty` is said when there are none.
+    def many(
+        self,
+        columns: Sequence[Column],
+        pages: Iterable[Page],
+        *,
+        empty: str,
+        foot: Callable[[], tuple[Sequence[str], Mapping[str, Any]]] = lambda: ((), {}),
+    ) -> None:
+        """Prints a list that comes in pages; `empty` is said when there are none, what `foot` gives below the list.
 
         A page is written before the next one is taken, where the format lets it: in JSON and NDJSON.
         """
+        hidden = ""
         if self.selection.asks:
             items = [item for page in pages for item in page]
             count = len(items)
             self._value(self.selection.search(items), say_nothing=count > 0)
         else:
-            count = self._list(columns, pages)
+            count, hidden = self._list(columns, pages)
         if count == 0:
             self.note(empty)
-        return count
+        parts, fields = foot()
+        parts = [*parts, *([f"not shown: {hidden} (-o json has all)"] if hidden else [])]
+        if parts:
+            self.foot(*parts, **fields)
 
     def incomplete(self) -> None:
         """What is printed now is not all: something ended it on the way. In a file it does not replace what was."""
@@ -164,7 +178,7 @@ class Output(Notes):
             self._list((), [value])
         elif form in ROWS:
             [row] = self.flat([value])
-            rows = Rows(form, list(row))
+            rows = Rows(form, list(row), self.settings.times)
             self.write(rows.header() + rows.row(row))
         elif form != "table":
             self.write(self.json(self.selection.pick([value])[0], indent) + "\n")
@@ -178,9 +192,9 @@ class Output(Notes):
         if self.selection.asks and self.on_terminal and say_nothing and value in (None, [], {}):
             self.event("nothing_selected", "the query selected nothing")
 
-    def _list(self, columns: Sequence[Column], pages: Iterable[list[Any]]) -> int:
-        """Prints a list. Returns how many items there were."""
-        count = 0
+    def _list(self, columns: Sequence[Column], pages: Iterable[list[Any]]) -> tuple[int, str]:
+        """Prints a list. Returns how many items there were, and the headings of what did not fit."""
+        count, hidden = 0, ""
 
         def looked_at() -> Iterator[list[Any]]:
             nonlocal count
@@ -191,13 +205,14 @@ class Output(Notes):
 
         form = self.format_for(many=True)
         if form == "table":
-            texts = self._table(columns, looked_at())
+            text, hidden = self._table(columns, [row for page in looked_at() for row in page])
+            texts: Iterable[str] = [text] if count else []
         elif form in ROWS:
             texts = self._cells(form, looked_at())
         else:
             texts = (self._array if form == "json" else self._ndjson)(map(self.selection.pick, looked_at()))
         self._result(texts, lambda: count)
-        return count
+        return count, hidden
 
     def _ndjson(self, pages: Iterable[list[Any]]) -> Iterator[str]:
         for page in pages:
@@ -214,26 +229,23 @@ class Output(Notes):
         """CSV and TSV. The columns are those of all items."""
         items = [row for page in pages for row in self.flat(page)]
         if names := dict.fromkeys(name for row in items for name in row) or self.selection.fields:
-            rows = Rows(form, list(names))
+            rows = Rows(form, list(names), self.settings.times)
             yield rows.header() + "".join(map(rows.row, items))
 
-    def _table(self, columns: Sequence[Column], pages: Iterable[list[Any]]) -> Iterator[str]:
+    def _table(self, columns: Sequence[Column], rows: list[Any]) -> tuple[str, str]:
+        """A table, and the headings of what did not fit."""
         from tradesdk_cli.output.table import render_list
 
-        rows, hidden = [row for page in pages for row in page], ""
-        if not rows:
-            return
+        hidden = ""
         if not columns or self.selection.fields:
             rows = self.flat(rows)
             columns = columns_of(rows, columns)
 
         def draw(console: Console) -> None:
             nonlocal hidden
-            hidden = render_list(console, columns, rows, self.width, now=self._clock)
+            hidden = render_list(console, columns, rows, self.width, now=self._clock) if rows else ""
 
-        yield self.drawn(draw)
-        if hidden:
-            self.event("not_shown", f"not shown at this width: {hidden} (-o json has everything)")
+        return self.drawn(draw), hidden
 
     def _result(self, texts: Iterable[str], items: Callable[[], int] | None = None) -> None:
         """Writes one result: in a file it is there as a whole, or not at all. `items`: how many are in it then."""
@@ -259,6 +271,8 @@ class Output(Notes):
     def json(self, value: Any, indent: int | None = None) -> str:
         """JSON for where results go."""
         ascii_only = self.file is None and not is_unicode(self.stdout.encoding)
+        if self.settings.times is not None:
+            value = with_times(value, self.settings.times)
         return to_json(value, indent=indent, ascii_only=ascii_only)
 
     def write(self, text: str) -> None:

@@ -1,6 +1,6 @@
 """What goes to stderr: notes, events and errors, for people as lines, for programs as JSON objects.
 
-A line is not broken: the terminal does that, and what is copied from it is whole.
+Errors and the line below a list break at words on a terminal. Commands never do: what is copied from there is whole.
 """
 
 from __future__ import annotations
@@ -99,6 +99,26 @@ def fitted(text: str, cells: int) -> str:
     return set_cell_size(text, max(cells - 3, 0)).rstrip(" ,") + "..."[: max(cells, 0)]
 
 
+def broken(text: str, columns: int) -> list[str]:
+    """`text` in lines of so many characters, broken at words; a command stays whole, so that it can be pasted."""
+    pieces: list[str] = []
+    is_command = False
+    for word in text.split():
+        begins = word.lstrip("(") == "trade"
+        if is_command or (begins and pieces and pieces[-1].startswith("TRADE_") and "=" in pieces[-1]):
+            pieces[-1] += f" {word}"
+        else:
+            pieces.append(word)
+        is_command = (is_command or begins) and word[-1] not in ",;:.)?"
+    lines = pieces[:1]
+    for piece in pieces[1:]:
+        if len(lines[-1]) + 1 + len(piece) > columns:
+            lines.append(piece)
+        else:
+            lines[-1] += f" {piece}"
+    return lines
+
+
 _ANSI = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
 
@@ -139,6 +159,23 @@ class Notes:
             for key, value in fields.items():
                 self._say(self.paint("dim", f"{key.replace('_', ' ')}: ") + visible(str(value)))
 
+    def foot(self, *parts: str, **fields: Any) -> None:
+        """The line below a result: what it adds up to, what of it is not here, and how to see that."""
+        if self.machine_notes:
+            for part in parts[:-1]:
+                self.report({"note": one_line(part)})
+            self.report({"note": one_line(parts[-1]), **fields})
+            return
+        for line in self._lines(one_line(" · ".join(parts))):
+            self._say(self.paint("dim", line))
+        for key, value in fields.items():
+            self._say(self.paint("dim", f"{key.replace('_', ' ')}: ") + visible(str(value)))
+
+    def _lines(self, text: str) -> list[str]:
+        if not self.stderr.isatty():
+            return [text]
+        return broken(text, columns_of(self.stderr))
+
     def event(self, kind: str, text: str, **fields: Any) -> None:
         """Says on stderr that something happened: a line for people; for programs its kind and `fields` as well."""
         if self.machine_notes:
@@ -163,9 +200,13 @@ class Notes:
         if problem.code == "declined":  # an answer, and no error
             self.note(problem.headline)
         else:
-            self._say(f"{self.paint('red', 'error:')} {problem.headline}")
+            self._headed("red", "error:", problem.headline)
         if problem.hint:
-            self._say(f"{self.paint('yellow', 'hint:')} {one_line(problem.hint)}")
+            self._headed("yellow", "hint:", one_line(problem.hint))
+
+    def _headed(self, style: str, head: str, text: str) -> None:
+        for number, line in enumerate(self._lines(f"{head} {text}")):
+            self._say(line if number else self.paint(style, head) + line.removeprefix(head))
 
     def _say(self, line: str) -> None:
         if self.progress is not None:

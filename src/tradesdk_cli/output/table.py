@@ -2,31 +2,33 @@
 
 When a table does not fit, columns that are empty are left out, then ids end with `…` after as much as tells them apart
 (commands take that, with or without the `…`), then other optional columns are left out, the last ones first. What was
-left out is named on stderr. When the needed columns do not fit either, every item becomes a block of lines. Addresses
-and hashes are never cut, and in a pipe everything is whole.
+left out and has a value is named below the table. When the needed columns do not fit either, all ids, addresses and
+hashes are shortened; when that is not enough, every item becomes a block of lines. In a pipe everything is whole.
 """
 
 from __future__ import annotations
 
 import re
+from textwrap import wrap
 
 from rich.cells import cell_len
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tradesdk_cli.output.cells import ago, cell, kind_of, seconds_of
+from tradesdk_cli.output.cells import ago, cell, kind_of
 from tradesdk_cli.output.columns import NESTED, Column
-from tradesdk_cli.output.formats import flatten
+from tradesdk_cli.output.formats import flatten, seconds_of
 from tradesdk_cli.text import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any, Literal
 
     from rich.console import Console
 
+    from tradesdk_cli.output.cells import Clock
     from tradesdk_cli.output.columns import Kind
 
     Grid = Sequence[Sequence[Text]]
@@ -38,6 +40,7 @@ _NAME_WIDTH = 40
 _VALUE_FLOOR = 12
 _TEXTS: tuple[Kind, ...] = ("text", "state")
 _LONG_ID = re.compile(r"([a-z]{2,8}_)([0-9A-Za-z]{16,})")
+_ADDRESS = re.compile(r"(0x)([0-9a-fA-F]{40,64})")
 _LEAST_OF_AN_ID, _IN_A_STREAM, _OF_THE_DAY = 8, 12, len("12:34:56Z")
 _USUAL_WIDTHS: dict[Kind, int] = {"text": 12, "state": 4, "share": 5, "number": 5, "price": 13, "time": 20}
 
@@ -48,16 +51,18 @@ def render_list(
     rows: Sequence[Mapping[str, Any]],
     width: int | None,
     indent: int = 0,
-    now: Callable[[], float] | None = None,
+    now: Clock | None = None,
 ) -> str:
     """Prints `rows` within `width` cells (None: no limit). Returns the headings that were left out, comma separated.
 
-    With `now`, which gives Unix seconds, times are told from there.
+    With `now`, times are told from there.
     """
     seconds = now() if now is not None and any(column.kind == "time" for column in columns) else None
     grid = [[cell(column.kind, column.value(row), seconds) for column in columns] for row in rows]
-    for content in (content for line in grid for content in line if width is not None):
-        content.truncate(_LONGEST, overflow="ellipsis")
+    for i, column in enumerate(columns):
+        if width is not None and not column.whole:
+            for line in grid:
+                line[i].truncate(_LONGEST, overflow="ellipsis")
     table, hidden = fitted(columns, grid, None if width is None else width - indent)
     if table is None:
         _render_blocks(console, columns, grid, width)
@@ -69,14 +74,16 @@ def render_list(
 def fitted(columns: Sequence[Column], grid: Grid, width: int | None) -> tuple[Table | None, str]:
     """The table of the columns that fit within `width`, None when the needed ones do not; and what was left out."""
     shown, widths = _fit(columns, grid, width)
-    if len(shown) < len(columns):
-        shortened = _with_short_ids(columns, grid)
-        short_shown, short_widths = _fit(columns, shortened, width)
-        if len(short_shown) > len(shown):
-            grid, shown, widths = shortened, short_shown, short_widths
+    for of_each in (False, True):
+        if len(shown) < len(columns) and (not of_each or not shown):
+            shortened = _with_short_ids(columns, grid, of_each=of_each)
+            short_shown, short_widths = _fit(columns, shortened, width)
+            if len(short_shown) > len(shown):
+                grid, shown, widths = shortened, short_shown, short_widths
     if not shown:
         return None, ""
-    hidden = ", ".join(column.heading for i, column in enumerate(columns) if i not in shown)
+    left_out = [i for i in range(len(columns)) if i not in shown and not _is_empty(grid, i)]
+    hidden = ", ".join(columns[i].heading for i in left_out)
     return _table(columns, grid, shown, widths), hidden
 
 
@@ -87,10 +94,14 @@ def _fit(columns: Sequence[Column], grid: Grid, width: int | None) -> tuple[list
     if width is None:
         return shown, widths
     whole = widths
-    widths = [min(w, _TEXT_WIDTH) if c.kind in _TEXTS else w for w, c in zip(widths, columns, strict=True)]
-    floors = [max(_TEXT_FLOOR, len(c.heading)) if c.kind == "text" else w for w, c in zip(widths, columns, strict=True)]
+    texts = [column.kind if column.kind in _TEXTS and not column.whole else "" for column in columns]
+    widths = [min(w, _TEXT_WIDTH) if text else w for w, text in zip(widths, texts, strict=True)]
+    floors = [
+        max(_TEXT_FLOOR, len(c.heading)) if text == "text" else w
+        for w, c, text in zip(widths, columns, texts, strict=True)
+    ]
     least = list(map(min, widths, floors))
-    empty = [all(line[i].plain == "-" for line in grid) for i in shown]
+    empty = [_is_empty(grid, i) for i in shown]
 
     def excess(needed: list[int]) -> int:
         return sum(needed[i] + _GAP for i in shown) - _GAP - width
@@ -107,11 +118,15 @@ def _fit(columns: Sequence[Column], grid: Grid, width: int | None) -> tuple[list
     return shown, widths
 
 
-def _with_short_ids(columns: Sequence[Column], grid: Grid) -> Grid:
-    """The same rows with ids as short as can be told apart."""
+def _is_empty(grid: Grid, i: int) -> bool:
+    return bool(grid) and all(line[i].plain == "-" for line in grid)
+
+
+def _with_short_ids(columns: Sequence[Column], grid: Grid, *, of_each: bool) -> Grid:
+    """The same rows with ids as short as can be told apart; `of_each`: those that commands do not take so as well."""
     shortened = [list(line) for line in grid]
     for i, column in enumerate(columns):
-        if column.short:
+        if column.short or (of_each and column.kind == "id"):
             whole = {line[i].plain for line in grid}
             for digits in range(_LEAST_OF_AN_ID, 16):
                 if len({_short(line[i], digits).plain for line in grid}) == len(whole):
@@ -122,7 +137,7 @@ def _with_short_ids(columns: Sequence[Column], grid: Grid) -> Grid:
 
 
 def _short(content: Text, digits: int) -> Text:
-    found = _LONG_ID.fullmatch(content.plain)
+    found = _LONG_ID.fullmatch(content.plain) or _ADDRESS.fullmatch(content.plain)
     return content if found is None else Text(f"{found[1]}{found[2][:digits]}…", style=content.style)
 
 
@@ -143,9 +158,12 @@ def _table(
 class GrowingTable:
     """A table whose rows come one by one, so its columns are chosen before most of them are known."""
 
-    def __init__(self, columns: Sequence[Column], sample: Mapping[str, Any], width: int | None) -> None:
-        """`sample` shows how long ids are; `width` is in cells, None without a limit."""
+    def __init__(
+        self, columns: Sequence[Column], sample: Mapping[str, Any], width: int | None, *, unix: bool = False
+    ) -> None:
+        """`sample` shows how long ids are; `width` is in cells, None without a limit; `unix`: times in Unix seconds."""
         self._columns = columns
+        self._now: Literal["unix"] | None = "unix" if unix else None
         self._short = self._brief = False
         self._shown, self._widths = _fit(columns, [self._usual(sample)], width)
         if len(self._shown) < len(columns):
@@ -170,11 +188,11 @@ class GrowingTable:
         return _table(self._columns, [self._cells(item)], self._shown, self._widths, head=False)
 
     def _cells(self, item: Mapping[str, Any]) -> list[Text]:
-        found = [cell(column.kind, column.value(item)) for column in self._columns]
+        found = [cell(column.kind, column.value(item), self._now) for column in self._columns]
         for i, column in enumerate(self._columns):
             if column.short and self._short:
                 found[i] = _short(found[i], _IN_A_STREAM)
-            elif column.kind == "time" and self._brief:
+            elif column.kind == "time" and self._brief and self._now is None:
                 found[i] = found[i][-_OF_THE_DAY:]
         return found
 
@@ -191,8 +209,14 @@ def _render_blocks(console: Console, columns: Sequence[Column], grid: Grid, widt
         if number:
             print_line(console, Text())
         for column, content in zip(columns, line, strict=True):
-            for part in _named(column.heading, content, room, width):
+            # A text that is whole takes as many lines as it needs, and none of them begins where a name could.
+            at, lines = room + _GAP, [content]
+            if column.whole and width is not None and width >= at + _VALUE_FLOOR:
+                lines = [Text(part) for part in wrap(content.plain, width - at, break_on_hyphens=False)]
+            for part in _named(column.heading, lines[0], room, width):
                 print_line(console, part)
+            for rest in lines[1:]:
+                print_line(console, Text(" " * at) + rest)
 
 
 def _named(name: str, content: Text, room: int, width: int | None) -> Iterator[Text]:
@@ -214,12 +238,12 @@ def render_one(
     console: Console,
     item: Mapping[str, Any],
     width: int | None = None,
-    now: Callable[[], float] | None = None,
+    now: Clock | None = None,
 ) -> None:
     """Prints one thing, a field a line; nested fields have dotted names, lists of objects become tables below.
 
-    `width` is the terminal's, None where nothing needs to fit. With `now` (Unix seconds), beside a time stands how far
-    from there it is.
+    `width` is the terminal's, None where nothing needs to fit. With `now`, beside a time stands how far from there it
+    is.
     """
     fields = [(visible(name), name.rpartition(".")[2], value) for name, value in flatten(item).items()]
     scalars = [(name, key, value) for name, key, value in fields if not _is_rows(value)]
@@ -240,15 +264,16 @@ def render_one(
             render_list(console, columns, value, width, now=now)
 
 
-def _told(key: str, value: Any, now: Callable[[], float] | None) -> Text:
+def _told(key: str, value: Any, clock: Clock | None) -> Text:
     """A value of one thing, where there is room for more than in a table."""
     kind = kind_of(key)
-    content = cell(kind, value)
+    now = clock() if clock is not None and kind in ("time", "moment") else None
+    content = cell(kind, value, now if now == "unix" else None)
     if kind == "chain" and content.plain != str(value):
         content.append(f" ({value})")
-    seconds = seconds_of(value) if kind == "time" and now is not None else None
-    if seconds is not None and now is not None and content.plain.endswith("Z"):
-        content.append(f" ({ago(seconds, now())})", style="dim")
+    seconds = seconds_of(value) if kind == "time" else None
+    if seconds is not None and isinstance(now, (int, float)) and content.plain.endswith("Z"):
+        content.append(f" ({ago(seconds, now)})", style="dim")
     return content
 
 

@@ -111,7 +111,7 @@ def async_market_client(run: Any, wallet: Wallet | None, http: Any) -> AsyncMark
 def _made(
     kind: Any, witness: Any, run: Any, wallet: Wallet | None, http: Any, send_api_key: bool, at: str | None
 ) -> Any:
-    from tradesdk_cli.retries import OneMoreTry
+    from tradesdk_cli.retries import QUICK, OneMoreTry
 
     settings = run.settings
     now = node = None
@@ -138,7 +138,7 @@ def _made(
         base_url=at,
         send_api_key=send_api_key,
         api_key=None if key is None else key[0],
-        timeout=settings.timeout,
+        timeout=settings.timeout or (QUICK if wallet is None else None),  # a paid call reads longer by default
         max_retries=settings.retries,
         retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
         clock=run.speaking_clock(lambda: client.rate_limit, now),

@@ -10,9 +10,11 @@ from tradesdk_cli.errors import CliError
 from tradesdk_cli.text import dollars, maybe_dollars, plain_dollars, usd
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
     from rich.console import Console
 
-    from tradesdk import Budget, Payment, Spending
+    from tradesdk import Budget, Ledger, Payment, Spending
 
 
 _GRACE = 30
@@ -29,7 +31,7 @@ def brief(payment: Payment, now: float) -> dict[str, Any]:
         "status": payment.status(now),
         "charged": payment.charged,
         "amount_usd": plain_dollars(payment.amount_usd),
-        "endpoint": urlsplit(payment.url).path.rpartition("/")[2],
+        "endpoint": _endpoint(payment),
         "created_at": int(payment.created),
         "submissions": payment.submissions,
         "reason": payment.reason,
@@ -39,6 +41,10 @@ def brief(payment: Payment, now: float) -> dict[str, Any]:
         "stage": payment.stage.value,
         "proof": payment.proof.value,
     }
+
+
+def _endpoint(payment: Payment) -> str:
+    return urlsplit(payment.url).path.rpartition("/")[2]
 
 
 def whole(payment: Payment, now: float) -> dict[str, Any]:
@@ -69,6 +75,41 @@ def whole(payment: Payment, now: float) -> dict[str, Any]:
         },
         "reply": None if payment.reply is None else _read(payment.reply),
     }
+
+
+def payments_of(
+    ledger: Ledger, since: float | None, until: float | None, *, page: int = 500, **chosen: Any
+) -> Iterator[Payment]:
+    """Payments that were first signed in a period, newest first. `chosen` is for `Ledger.history`."""
+    before = None
+    while found := ledger.history(limit=page, before=before, **chosen):
+        before = found[-1].id
+        for payment in found:
+            if (since is None or since <= payment.created) and (until is None or payment.created <= until):
+                yield payment
+
+
+GROUPS: Mapping[str, Callable[[Payment], str | None]] = {
+    "day": lambda payment: f"{payment.created_at:%Y-%m-%d}",
+    "month": lambda payment: f"{payment.created_at:%Y-%m}",
+    "endpoint": lambda payment: _endpoint(payment),
+    "purchase": lambda payment: payment.purchase,
+}
+"""What payments are added up by."""
+
+
+def report(payments: Iterable[Payment], by: str) -> list[dict[str, Any]]:
+    """What was spent and is held, and by how many payments; exact. Those that count nothing are left out."""
+    sums: dict[str | None, list[int]] = {}
+    for payment in payments:
+        if payment.spent or payment.held:
+            total = sums.setdefault(GROUPS[by](payment), [0, 0, 0])
+            for at, amount in enumerate((payment.spent, payment.held, 1)):
+                total[at] += amount
+    return [
+        {by: group, "spent_usd": maybe_dollars(spent), "held_usd": maybe_dollars(held), "count": count}
+        for group, (spent, held, count) in sorted(sums.items(), key=lambda one: (one[0] is None, one[0]))
+    ]
 
 
 def surely_over(payment: Payment) -> datetime:

@@ -51,7 +51,7 @@ class Moment:
 
 
 def _read(name: str) -> Callable[[Mapping[str, Any]], Any]:
-    return lambda agent: agent.get(name, "…")  # not read yet
+    return lambda agent: agent.get(name, "")  # not read yet
 
 
 _AGENTS = (
@@ -94,7 +94,10 @@ def draw(board: Board, width: int, height: int, now: Moment, *, ascii_only: bool
     head, foot = header(board, width, now, ascii_only=ascii_only), _foot(board, now, width, keys=keys)
     agents = sorted(board.agent_rows(), key=lambda one: one["status"] != "active")  # what is cut off is idle
     names = {agent["id"]: agent["name"] for agent in agents}
-    positions = [{**one, "agent": names.get(one.get("agent_id"), one.get("agent_id"))} for one in board.positions]
+    unknown = (lambda agent_id: agent_id) if "agents" in board.read_at else lambda _: ""
+    positions = [
+        {**one, "agent": names.get(one.get("agent_id")) or unknown(one.get("agent_id"))} for one in board.positions
+    ]
     parts: dict[str, tuple[Sequence[Column], Sequence[Item]]] = {
         "agents": (_AGENTS, agents),
         "positions": (_POSITIONS, positions),
@@ -129,11 +132,16 @@ def header(board: Board, width: int, now: Moment, *, ascii_only: bool = False) -
         first.append(Text(f"plan {visible(str(board.account.get('plan')), 20)}"))
     if board.chain is not None:
         first.append(Text("chain ") + cell("chain", board.chain))
-    used = _budgets(board, now)
-    rows = [first, used]
-    if cell_len(Text(dot).join(used).plain) > width:
-        rows = [first, used[:-1], used[-1:]]
-    return [_cut(Text(dot).join(row), width) for row in rows if row]
+    lines: list[Text] = []
+    for parts in (first, _budgets(board, now)):
+        lines += parts[:1]
+        for part in parts[1:]:
+            longer = Text.assemble(lines[-1], dot, part)
+            if cell_len(longer.plain) > width:
+                lines.append(part)
+            else:
+                lines[-1] = longer
+    return [_cut(line, width) for line in lines]
 
 
 def _budgets(board: Board, now: Moment) -> list[Text]:
@@ -174,7 +182,7 @@ def _title(board: Board, part: str, count: int, room: int, now: Moment, width: i
         text.append(f"{counted(count, 'agents' if part == 'agents' else 'open positions')}, ")
         text.append(f"{age:.0f} s ago" if age >= 1 else "now", style="yellow" if age > _OLD else "dim")
         if count > room:
-            text.append(f", the first {room}", style="dim")
+            text.append(f"; {count - room} do not fit")
     return _cut(text, width)
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from ..._values.payment import GRACE, LONGEST_VALIDITY, Payment, PaymentProof, PaymentStage
+from ..._values.payment import GRACE, LONGEST_VALIDITY, Payment, PaymentProof, PaymentStage, counts
 from ...errors import PaymentRefusedError
 from ..budget import Budget, LimitName, Spending, WindowSpending
 from ..messages import no_budget, over_budget, over_total, recipient_changed, wallet_empty
@@ -199,15 +199,6 @@ def with_address(text: str | None, address: str) -> str:
 def signed(payment: Payment) -> tuple[int, int]:
     """Micro-dollars that it counts by its signatures, and the part that is held: without proof."""
     return counts(payment.counted, payment.amount, payment.paid, payment.proof)
-
-
-def counts(counted: int, amount: int, paid: bool | None, proof: PaymentProof) -> tuple[int, int]:
-    """The same of these fields. A receipt proves its amount only."""
-    if paid is None:
-        return counted, counted
-    if not paid:
-        return 0, 0
-    return counted, max(0, counted - amount) if proof is PaymentProof.RECEIPT else 0
 
 
 def to_count(earlier: Payment | None, amount: int) -> int:

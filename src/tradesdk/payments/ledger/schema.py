@@ -14,10 +14,19 @@ from operator import attrgetter
 from types import NoneType
 from typing import Any, TypeVar
 
-from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode, Receipt, SignedHeader, origin_of
+from ..._values.payment import (
+    Payment,
+    PaymentProof,
+    PaymentStage,
+    ReasonCode,
+    Receipt,
+    SignedHeader,
+    counts,
+    origin_of,
+)
 from ..._values.row import Row
 from .errors import DamagedRowError
-from .rules import END, UNITS, Accounts, Sum, Sums, by_name, counts, moved, place
+from .rules import END, UNITS, Accounts, Sum, Sums, by_name, moved, place
 
 T = TypeVar("T")
 

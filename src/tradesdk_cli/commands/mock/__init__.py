@@ -14,14 +14,14 @@ VERBS = {
     "emit": "Publish a signal, now or later.",
     "fault": "Faults on demand: add, list, kinds, remove, clear.",
     "agent": "Move agents to another state: start, stop, set-status.",
-    "key": "API keys of the mock: create, list, expire, rotate, revoke.",
-    "tenant": "Tenants of the mock: populate, plan.",
     "payments": (
         "What was paid in play money: list, submissions, check, balances, balance, set-balance, wallet, deploy-wallet, "
         "delegate."
     ),
     "gaps": "What the service's specification leaves open: list, set.",
     "reset": "Delete everything but the clock and the gap options.",
+    "key": "API keys of the mock: create, list, expire, rotate, revoke.",
+    "tenant": "Tenants of the mock: populate, plan.",
     "snapshot": "Write the mock's state into a file.",
     "restore": "Restore a snapshot, or load a state file.",
 }

@@ -109,7 +109,7 @@ COMMANDS = {
         "PUT gaps",
         empty="all options have their defaults",
         examples=("order=oldest heartbeat=1", "order=newest"),
-        look="mock gaps",
+        look="mock gaps list",
     ),
     "reset": Command(
         "POST reset",
@@ -219,9 +219,10 @@ def _declared(each: ControlParameter) -> Any:
     if each.default not in (None, False, 0, ()):
         text += f" [default: {each.default:g}]" if each.types == (float,) else f" [default: {each.default}]"
     option = f"--{_name(each).replace('_', '-')}"
+    short = ("-n",) if option == "--limit" else ()
     if kind is bool and each.default is None:
         option += f"/--no-{option[2:]}"
-    return Annotated[kind | None, typer.Option(option, help=text, show_default=False, **read)]
+    return Annotated[kind | None, typer.Option(option, *short, help=text, show_default=False, **read)]
 
 
 def _sentence(text: str) -> str:
@@ -286,7 +287,7 @@ _LISTS = {"AGENT_ID": "agents list", "KEY_ID": "mock key list", "FAULT_ID": "moc
 def _more(operation: ControlOperation, words: Iterable[str]) -> dict[str, Any]:
     """`NAME=VALUE` words; values of faults have types."""
     fault = operation.path == "faults"
-    look = "{trade} mock fault kinds" if fault else "{trade} mock gaps"
+    look = "{trade} mock fault kinds" if fault else "{trade} mock gaps list"
     found: dict[str, Any] = dict(pairs(words, look))
     for each in operation.parameters:
         if each.name in found:

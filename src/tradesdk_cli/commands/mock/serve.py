@@ -186,8 +186,8 @@ def _gap_options(words: list[str], file: Path | None) -> dict[str, Any]:
 
     try:
         base = {} if file is None else GapOptions.from_file(file).as_dict()
-        chosen = {**base, **pairs(words, "trade --mock mock gaps")}
+        chosen = {**base, **pairs(words, "trade --mock mock gaps list")}
         GapOptions().changed(**chosen)
     except ValueError as error:
-        raise UsageProblem(str(error), "trade --mock mock gaps") from None
+        raise UsageProblem(str(error), "trade --mock mock gaps list") from None
     return chosen
