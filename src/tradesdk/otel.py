@@ -7,18 +7,17 @@ docs/telemetry.md lists all names. No key, signature, header or body gets into a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import partial
-from types import TracebackType
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import Token
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
 from weakref import WeakKeyDictionary, WeakSet
 
 try:
-    from opentelemetry import metrics, trace
+    from opentelemetry import context, metrics, trace
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
     from opentelemetry.trace import Span, SpanKind, StatusCode, TracerProvider
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -28,46 +27,21 @@ except ModuleNotFoundError:
     missing = 'tradesdk.otel needs a package that is not installed: pip install "opentelemetry-api>=1.30,<2"'
     raise ConfigError(missing, code="missing_package") from None
 
-from ._async.connection_pool import AsyncConnectionPool
-from ._async.measured import measured as async_measured
-from ._async.purchase_driver import AsyncPurchaseDriver
-from ._async.session import AsyncSession
-from ._async.signal_stream import AsyncSignalStream
 from ._http import log_events
 from ._http.wire_logging import is_secret
-from ._market import price
-from ._sync.connection_pool import ConnectionPool
-from ._sync.measured import MeasuredCall, measured
-from ._sync.purchase_driver import PurchaseDriver
-from ._sync.session import Session
-from ._sync.signal_stream import SignalStream
 from ._system.interrupts import failures, suppress
-from ._values.http import SentHeaders
 from ._values.money import MICRO
-from ._values.payment import Payment
 from ._version import __version__
 from .errors import APIStatusError, TradeError
 from .payments.buyer import Buyer
+from .payments.ledger.store import Ledger
 
 __all__ = ["instrument", "uninstrument", "Instrumentor"]
 
-_ITEMS = ("agents", "wallets", "trades")  # their paths have an id in the third place
+_ITEMS = ("agents", "wallets", "trades")  # an id follows them in a path
 _OFFER = 402  # not an error
+_KEY = context.create_key("tradesdk")
 _log = logging.getLogger(__name__)
-
-
-@dataclass
-class _Work:
-    """What is under way: its span, how long it waited so far, and how often it handed a payment over."""
-
-    span: Span
-    of_call: bool = False
-    waited: float = 0.0
-    sent: int = 0
-
-
-_on: _Instruments | None = None
-_work: ContextVar[_Work | None] = ContextVar("tradesdk_otel", default=None)
 
 
 def instrument(
@@ -83,17 +57,16 @@ def instrument(
         meter_provider: by default the global one.
         propagate: send the context to the service, as `traceparent` and `tracestate`. Paid requests never carry it.
     """
-    global _on
-    if _on is None:
-        _on = _Instruments(tracer_provider, meter_provider, propagate=propagate)
+    if log_events.listener is None:
+        log_events.listener = _Telemetry(tracer_provider, meter_provider, propagate=propagate)
 
 
 def uninstrument() -> None:
     """Measure nothing from now on. The spans of open streams end."""
-    global _on
-    if _on is not None:
-        _on.remove()
-        _on = None
+    telemetry, log_events.listener = log_events.listener, None
+    if isinstance(telemetry, _Telemetry):
+        for connection in [*telemetry.connections]:
+            connection.end()
 
 
 class Instrumentor:
@@ -109,40 +82,19 @@ class Instrumentor:
         uninstrument()
 
 
-class _Guarded(AbstractContextManager[MeasuredCall]):
-    """Measures a call, but never changes it: what fails here, such as an exporter, must not lose a paid answer."""
-
-    def __init__(self, around: Callable[[], AbstractContextManager[MeasuredCall]], args: tuple[Any, ...]) -> None:
-        self._around, self._args = around, args
-        self._inside: AbstractContextManager[MeasuredCall] | None = None
-
-    def __enter__(self) -> MeasuredCall:
-        try:
-            inside = self._around()
-            call = inside.__enter__()
-        except failures(Exception) as problem:
-            _unmeasured(problem)
-            return MeasuredCall(self._args)
-        self._inside = inside
-        return call
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._inside is not None:
-            try:
-                self._inside.__exit__(kind, error, trace)
-            except failures(Exception) as problem:
-                if problem is not error:
-                    _unmeasured(problem)
+@contextmanager
+def _guarded() -> Iterator[None]:
+    """What fails here, such as an exporter, must not lose a paid answer or hide an error."""
+    try:
+        yield
+    except failures(Exception) as problem:
+        name = type(problem).__name__  # its text may have a secret
+        log_events.log(_log, logging.WARNING, "telemetry failed: %s", name, {})
 
 
-def _unmeasured(problem: Exception) -> None:
-    name = type(problem).__name__
-    log_events.log(_log, logging.WARNING, "telemetry failed: %s", name, {})  # its text may have a secret
+class _Telemetry:
+    """The listener of the log's events."""
 
-
-class _Instruments:
     def __init__(self, tracers: TracerProvider | None, meters: MeterProvider | None, *, propagate: bool) -> None:
         self.tracer = trace.get_tracer("tradesdk", __version__, tracers)
         meter = metrics.get_meter("tradesdk", __version__, meters)
@@ -153,267 +105,252 @@ class _Instruments:
         self.lag = meter.create_gauge("tradesdk.stream.lag", "s", "Age of the last live signal when it arrived.")
         self.gaps = meter.create_counter("tradesdk.stream.gaps", "{gap}", "Periods whose signals may be missing.")
         self.purchases = meter.create_counter("tradesdk.purchases", "{purchase}", "Purchases by outcome.")
-        for name in ("spent", "held", "left"):
+        for name, by in (("spent", "ledger"), ("held", "ledger"), ("left", "ledger and budget")):
             meter.create_observable_gauge(
-                f"tradesdk.money.{name}", [_money(name, meters)], "{USD}", f"US dollars {name}, by ledger and budgets."
+                f"tradesdk.money.{name}", [_money(name, meters)], "{USD}", f"US dollars {name}, by {by}."
             )
         self.meters = meters
-        self.buyers: WeakSet[Any] = WeakSet()
-        self._streams: WeakKeyDictionary[Any, _Work] = WeakKeyDictionary()
-        self._before: list[tuple[type, str, Any]] = []
-        for session in (Session, AsyncSession):
-            self._wrap(session, "call", self._call)
-            self._wrap(session, "exchange", self._exchange)
-        for driver in (PurchaseDriver, AsyncPurchaseDriver):
-            self._wrap(driver, "buy", self._buy)
-            self._wrap(driver, "resume", self._buy)
-        self._wrap(Buyer, "signature", self._sign)
-        for stream in (SignalStream, AsyncSignalStream):
-            self._wrap(stream, "_connect", self._connect)
-            self._wrap(stream, "_advance", self._advance)
-            self._wrap(stream, "aclose" if stream is AsyncSignalStream else "close", self._close)
-        if propagate:
-            from ._async.httpx_sender import AsyncHttpxSender
-            from ._sync.httpx_sender import HttpxSender
+        self.propagate = propagate
+        self.buyers: WeakSet[Buyer] = WeakSet()
+        self.ledgers: WeakKeyDictionary[Ledger, str] = WeakKeyDictionary()
+        self.connections: WeakSet[_Connection] = WeakSet()
+        self._numbers = count(1)
 
-            for sender in (ConnectionPool, AsyncConnectionPool, HttpxSender, AsyncHttpxSender):
-                self._wrap(sender, "send", self._send)
-        log_events.listener = self._hear
+    def begin(self, name: str, **fields: Any) -> Any:
+        return _KINDS[name](self, **fields)
 
-    def remove(self) -> None:
-        for owner, name, original in self._before:
-            setattr(owner, name, original)
-        log_events.listener = None
-        for stream in [*self._streams]:
-            self._end(stream)
+    def spends(self, buyer: Buyer) -> None:
+        """Measure the money of a client."""
+        self.buyers.add(buyer)
+        if buyer.ledger not in self.ledgers:
+            shown = repr(buyer.ledger)
+            is_shared = shown != "<Ledger in memory>"
+            self.ledgers[buyer.ledger] = shown if is_shared else f"<Ledger in memory {next(self._numbers)}>"
 
-    def _wrap(self, owner: type, name: str, around: Callable[..., AbstractContextManager[MeasuredCall]]) -> None:
-        """Run a method inside `around`."""
-        original = owner.__dict__[name]
-        self._before.append((owner, name, original))
-        make = async_measured if owner.__name__.startswith("Async") else measured
+    def headers(self) -> Sequence[tuple[bytes, bytes]]:
+        carrier: dict[str, str] = {}
+        if self.propagate and isinstance(context.get_value(_KEY), _Call | _Connection):  # else it asks the chain
+            with _guarded():
+                TraceContextTextMapPropagator().inject(carrier)
+        return [(name.encode(), value.encode()) for name, value in carrier.items()]
 
-        def guarded(*args: Any, **options: Any) -> _Guarded:
-            return _Guarded(partial(around, *args, **options), args[1:])
+    def note(self, name: str, level: int, fields: Mapping[str, Any]) -> None:
+        with _guarded():
+            if name in ("request_answered", "request_failed", "request_interrupted"):
+                self._count(fields)
+            elif level >= logging.INFO:
+                self._add(name, fields)
 
-        setattr(owner, name, make(original, guarded))
+    def _count(self, fields: Mapping[str, Any]) -> None:
+        """Count a request that has ended."""
+        span, status, host = context.get_value(_KEY), fields.get("status"), urlsplit(fields["url"]).hostname or ""
+        outcome = str(status or fields.get("code", "canceled"))
+        by = {"http.request.method": fields["method"], "server.address": host, "url.template": _template(fields["url"])}
+        self.requests.add(1, {**by, "outcome": outcome})
+        end = {"error.type": outcome} if status is None else {"http.response.status_code": status}
+        self.duration.record(max(0.0, fields["seconds"]), {**by, **end})
+        if "remaining" in fields:
+            self.left.set(fields["remaining"], {"server.address": host})
+        if status is not None and isinstance(span, _Call) and not span.is_over:
+            span.answered(status)
 
-    @contextmanager
-    def _span(self, name: str, attributes: Mapping[str, Any], *, of_call: bool = False) -> Iterator[_Work]:
-        kind = SpanKind.CLIENT if of_call else SpanKind.INTERNAL
-        work = _Work(self.tracer.start_span(name, kind=kind, attributes=attributes), of_call=of_call)
-        token = _work.set(work)
-        try:
-            with trace.use_span(work.span, record_exception=False, set_status_on_exception=False):
-                yield work
-        except BaseException as error:
-            _failed(work.span, error)
-            raise
-        finally:
-            _work.reset(token)
-            if work.waited:
-                work.span.set_attribute("tradesdk.wait_seconds", work.waited)
-            work.span.end()
-
-    # calls
-
-    @contextmanager
-    def _call(self, session: Any, request: Any, **_: Any) -> Iterator[MeasuredCall]:
-        with self._span(*_described(session, request), of_call=True):
-            yield MeasuredCall((request,))
-
-    @contextmanager
-    def _exchange(self, session: Any, request: Any, *args: Any, **options: Any) -> Iterator[MeasuredCall]:
-        outer, around = _work.get(), MeasuredCall((request, *args))
-        with ExitStack() as stack:
-            if (args[1] if len(args) > 1 else options.get("payment")) is not None:
-                work = stack.enter_context(self._span(*_described(session, request), of_call=True))
-                if outer is not None and outer.sent:
-                    work.span.set_attribute("http.request.resend_count", outer.sent)
-                if outer is not None:
-                    outer.sent += 1
-            now = _work.get()
-            began, waited, outcome = session.clock.monotonic(), 0.0 if now is None else now.waited, "canceled"
-            try:
-                yield around
-                outcome = str(around.result.status)
-                if now is not None and now.of_call:
-                    now.span.set_attribute("http.response.status_code", around.result.status)
-            except TradeError as error:
-                outcome = error.code
-                raise
-            finally:
-                seconds = session.clock.monotonic() - began + waited - (0.0 if now is None else now.waited)
-                host = urlsplit(session.base_url).hostname or ""
-                known = {
-                    "http.request.method": request.method,
-                    "server.address": host,
-                    "url.template": _template(request),
-                }
-                self.requests.add(1, {**known, "outcome": outcome})
-                status = {"http.response.status_code": int(outcome)} if outcome.isdecimal() else {"error.type": outcome}
-                self.duration.record(max(0.0, seconds), {**known, **status})
-                limit = session.limiter.rate_limit
-                if limit is not None and limit.remaining is not None:
-                    self.left.set(limit.remaining, {"server.address": host})
-
-    @contextmanager
-    def _send(self, sender: Any, outgoing: Any) -> Iterator[MeasuredCall]:
-        context: dict[str, str] = {}
-        # A node of the chain is not the service: what is asked there is no call.
-        if _work.get() is not None and not any(name.lower() == b"payment-signature" for name, _ in outgoing.headers):
-            TraceContextTextMapPropagator().inject(context)
-        more = [(name.encode(), value.encode()) for name, value in context.items()]
-        yield MeasuredCall((outgoing._replace(headers=SentHeaders([*outgoing.headers, *more])),))
-
-    # purchases
-
-    @contextmanager
-    def _buy(self, driver: Any, bought: Any, **_: Any) -> Iterator[MeasuredCall]:
-        is_new, around = not isinstance(bought, Payment), MeasuredCall((bought,))
-        path = bought.request.target if is_new else urlsplit(bought.url).path
-        amount = price(path, bought.tokens or 0) if is_new else bought.amount
-        if not amount:
-            yield around
-            return
-        self.buyers.add(driver.buyer)
-        outcome, payment = "canceled", None
-        with self._span(f"{'purchase' if is_new else 'resume'} {path}", {"url.path": path}) as work:
-            work.span.add_event("quote", {"tradesdk.payment.amount_usd": amount / MICRO})
-            try:
-                yield around
-                payment = around.result.payment
-                outcome = "free" if payment is None else "again" if around.result.again else "delivered"
-            except TradeError as error:
-                outcome, payment = error.code, getattr(error, "payment", None)
-                raise
-            finally:
-                known = {} if payment is None else _about(payment) | {"tradesdk.payment.charged": str(payment.charged)}
-                work.span.set_attributes({"tradesdk.purchase.outcome": outcome, **known})
-                self.purchases.add(1, {"url.path": path, "outcome": outcome})
-
-    @contextmanager
-    def _sign(self, buyer: Any, payment: Payment) -> Iterator[MeasuredCall]:
-        yield MeasuredCall((payment,))
-        work = _work.get()
-        if work is not None:
-            work.span.add_event("sign", _about(payment))
-
-    # streams: one span a connection, which ends when the next one begins, or with the stream
-
-    @contextmanager
-    def _connect(self, stream: Any, give_up: float) -> Iterator[MeasuredCall]:
-        self._end(stream)
-        url = urlsplit(stream._connection.url)
-        known = {"server.address": url.hostname or "", "url.path": url.path, "tradesdk.chain": stream.chain}
-        span = self.tracer.start_span(f"GET {url.path}", kind=SpanKind.CLIENT, attributes=known)
-        work = self._streams.setdefault(stream, _Work(span))
-        work.span = span
-        token = _work.set(work)
-        try:
-            yield MeasuredCall((give_up,))
-        except BaseException as error:
-            _failed(span, error)
-            raise
-        finally:
-            _work.reset(token)
-
-    @contextmanager
-    def _advance(self, stream: Any) -> Iterator[MeasuredCall]:
-        token = _work.set(self._streams.get(stream))
-        try:
-            yield MeasuredCall(())
-        finally:
-            _work.reset(token)
-            if stream.stats.lag is not None:
-                self.lag.set(stream.stats.lag, {"tradesdk.chain": stream.chain})
-
-    @contextmanager
-    def _close(self, stream: Any) -> Iterator[MeasuredCall]:
-        try:
-            yield MeasuredCall(())
-        finally:
-            self._end(stream)
-            self._streams.pop(stream, None)
-
-    def _end(self, stream: Any) -> None:
-        work, stats = self._streams.get(stream), stream.stats
-        if work is not None:
-            for name in ("signals", "replayed", "gaps", "connects"):
-                work.span.set_attribute(f"tradesdk.stream.{name}", getattr(stats, name))
-            if stats.lag is not None:
-                work.span.set_attribute("tradesdk.stream.lag", stats.lag)
-            work.span.end()
-
-    # the SDK's log
-
-    def _hear(self, name: str, level: int, fields: Mapping[str, Any]) -> None:
-        """Note an event."""
-        if level < logging.INFO:
-            return
-        try:
-            self._note(name, fields)
-        except failures(Exception) as problem:
-            _unmeasured(problem)
-
-    def _note(self, name: str, fields: Mapping[str, Any]) -> None:
-        work, wait = _work.get(), fields.get("wait", 0.0)
+    def _add(self, name: str, fields: Mapping[str, Any]) -> None:
+        """Add an event to the span that is under way."""
+        span, wait = context.get_value(_KEY), fields.get("wait", 0.0)
         if wait:
             self.waits.record(wait, {"reason": name})
         if name == "stream_gap":
             self.gaps.add(1, {"tradesdk.chain": fields["chain"]})
-        if work is not None:
-            known: dict[str, Any] = {
-                each: fields[each] for each in ("code", "wait", "tries", "payment_id", "chain") if each in fields
-            }
-            known |= {when: fields[when].isoformat() for when in ("start", "end") if when in fields}
-            work.span.add_event(name, {f"tradesdk.{each}": value for each, value in known.items()})
-            work.waited += wait
-            if name == "retry" and work.of_call:
-                work.span.set_attribute("http.request.resend_count", fields["tries"])
+        if isinstance(span, _Work) and not span.is_over:
+            span.add(name, fields)
+
+
+@dataclass(eq=False)
+class _Work(AbstractContextManager[Any]):
+    """Something under way, and its span."""
+
+    telemetry: _Telemetry
+    span: Span = field(default=trace.INVALID_SPAN, init=False)
+    is_over: bool = field(default=False, init=False)
+    _waited: float = field(default=0.0, init=False)
+    _token: Token[context.Context] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        with _guarded():
+            self._begin()
+
+    def __enter__(self) -> Self:
+        with _guarded():
+            self._token = context.attach(trace.set_span_in_context(self.span, context.set_value(_KEY, self)))
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            context.detach(token)
+        self._leave(error)
+
+    def end(self, result: object = None) -> None:
+        if self.is_over:
+            return
+        self.is_over = True
+        with _guarded():
+            if self._waited:
+                self.span.set_attribute("tradesdk.wait_seconds", self._waited)
+            if isinstance(result, BaseException):
+                _failed(self.span, result)
+            self._end(result)
+        with _guarded():
+            self.span.end()
+
+    def add(self, name: str, fields: Mapping[str, Any]) -> None:
+        known = {each: fields[each] for each in ("code", "wait", "tries", "payment_id", "chain") if each in fields}
+        known |= {when: fields[when].isoformat() for when in ("start", "end") if when in fields}
+        self.span.add_event(name, {f"tradesdk.{each}": value for each, value in known.items()})
+        self._waited += fields.get("wait", 0.0)
+
+    def _start(self, name: str, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.CLIENT) -> None:
+        self.span = self.telemetry.tracer.start_span(name, kind=kind, attributes=attributes)
+
+    def _begin(self) -> None:
+        raise NotImplementedError
+
+    def _leave(self, error: BaseException | None) -> None:
+        self.end(error)
+
+    def _end(self, result: Any) -> None:
+        """Say how it ended. An error is a result."""
+
+
+@dataclass(eq=False)
+class _Call(_Work):
+    method: str
+    url: str
+
+    def _begin(self) -> None:
+        url, template = urlsplit(self.url), _template(self.url)
+        query = [(name, "REDACTED" if is_secret(name) else value) for name, value in parse_qsl(url.query)]
+        known = {
+            "http.request.method": self.method,
+            "server.address": url.hostname or "",
+            "server.port": url.port or {"http": 80}.get(url.scheme, 443),
+            "url.full": url._replace(query=urlencode(query, safe="*")).geturl(),
+            "url.template": template,
+        }
+        self._start(f"{self.method} {template}", known)
+
+    def add(self, name: str, fields: Mapping[str, Any]) -> None:
+        super().add(name, fields)
+        if name == "retry":
+            self.span.set_attribute("http.request.resend_count", fields["tries"])
+
+    def answered(self, status: int) -> None:
+        self.span.set_attribute("http.response.status_code", status)
+
+
+class _Submission(_Call):
+    def _begin(self) -> None:
+        super()._begin()
+        purchase = context.get_value(_KEY)
+        if isinstance(purchase, _Purchase):
+            if purchase.submissions:
+                self.span.set_attribute("http.request.resend_count", purchase.submissions)
+            purchase.submissions += 1
+
+    def answered(self, status: int) -> None:
+        super().answered(status)
+        if status >= 400:  # no error is raised for it here
+            self.span.set_attribute("error.type", str(status))
+            self.span.set_status(StatusCode.ERROR)
+
+
+@dataclass(eq=False)
+class _Purchase(_Work):
+    buyer: Buyer
+    path: str
+    amount: int
+    is_new: bool
+    submissions: int = field(default=0, init=False)
+
+    def _begin(self) -> None:
+        name = f"{'purchase' if self.is_new else 'resume'} {self.path}"
+        self._start(name, {"url.path": self.path}, SpanKind.INTERNAL)
+        self.span.add_event("quote", {"tradesdk.payment.amount_usd": self.amount / MICRO})
+        self.telemetry.spends(self.buyer)
+
+    def _end(self, result: Any) -> None:
+        payment = getattr(result, "payment", None)
+        outcome = "canceled"
+        if isinstance(result, TradeError):
+            outcome = result.code
+        elif not isinstance(result, BaseException):
+            outcome = "free" if payment is None else "again" if result.again else "delivered"
+        self.span.set_attribute("tradesdk.purchase.outcome", outcome)
+        if payment is not None:
+            about = {"id": payment.id, "amount_usd": payment.amount / MICRO, "charged": str(payment.charged)}
+            self.span.set_attributes({f"tradesdk.payment.{name}": value for name, value in about.items()})
+        self.telemetry.purchases.add(1, {"url.path": self.path, "outcome": outcome})
+
+
+@dataclass(eq=False)
+class _Connection(_Work):
+    stream: Any
+    url: str
+
+    def _begin(self) -> None:
+        url = urlsplit(self.url)
+        known = {"server.address": url.hostname or "", "url.path": url.path, "tradesdk.chain": self.stream.chain}
+        self._start(f"GET {url.path}", known)
+        self.telemetry.connections.add(self)
+
+    def _leave(self, error: BaseException | None) -> None:
+        if error is not None:
+            self.end(error)
+        elif (lag := self.stream.stats.lag) is not None:
+            with _guarded():
+                self.telemetry.lag.set(lag, {"tradesdk.chain": self.stream.chain})
+
+    def _end(self, result: Any) -> None:
+        stats = self.stream.stats
+        for name in ("signals", "replayed", "gaps", "connects"):
+            self.span.set_attribute(f"tradesdk.stream.{name}", getattr(stats, name))
+        if stats.lag is not None:
+            self.span.set_attribute("tradesdk.stream.lag", stats.lag)
+
+
+_KINDS: dict[str, Any] = {
+    "call": _Call,
+    "submission": _Submission,
+    "purchase": _Purchase,
+    "connection": _Connection,
+}
 
 
 def _money(name: str, meters: MeterProvider | None) -> Callable[[CallbackOptions], Iterable[Observation]]:
     """A gauge of money. A meter keeps the first one of a name, so it is used again after `uninstrument`."""
 
     def observe(_: CallbackOptions) -> Iterable[Observation]:
-        now = _on
-        for buyer in [*now.buyers] if now is not None and now.meters is meters else ():
+        now = log_events.listener
+        if not isinstance(now, _Telemetry) or now.meters is not meters:
+            return
+        for buyer in [*now.buyers]:
             with suppress(Exception):  # its ledger is closed or away
-                spending = buyer.ledger.spending(buyer.budget, now=buyer.clock.now())
-                amount = getattr(spending, name)
+                amount = getattr(buyer.ledger.spending(buyer.budget, now=buyer.clock.now()), name)
                 if amount is not None:
-                    yield Observation(amount / MICRO, {"tradesdk.ledger": repr(buyer.ledger)})
+                    by = {"tradesdk.ledger": now.ledgers[buyer.ledger]}
+                    if name == "left":
+                        by["tradesdk.budget"] = repr(buyer.budget)
+                    yield Observation(amount / MICRO, by)
 
     return observe
 
 
-def _described(session: Any, request: Any) -> tuple[str, dict[str, Any]]:
-    """Name and attributes of a call's span."""
-    url, template = urlsplit(session.base_url), _template(request)
-    path, _, given = request.target.partition("?")
-    query = [(name, "REDACTED" if is_secret(name) else value) for name, value in parse_qsl(given)]
-    full = session.base_url + path + (f"?{urlencode(query)}" if query else "")
-    known = {
-        "http.request.method": request.method,
-        "server.address": url.hostname or "",
-        "server.port": url.port or {"http": 80}.get(url.scheme, 443),
-        "url.full": full if session.key is None else session.key.hidden_in(full),
-        "url.template": template,
-    }
-    return f"{request.method} {template}", known
-
-
-def _template(request: Any) -> str:
-    """The path without ids."""
-    parts = request.target.partition("?")[0].split("/")
+def _template(url: str) -> str:
+    """The path without ids, and without what stands before the API's."""
+    parts = "".join(urlsplit(url).path.rpartition("/v1/")[1:]).split("/")
     if len(parts) > 3:
         parts[3] = "{id}" if parts[2] in _ITEMS else parts[3] if parts[2] == "signals" else "*"
     return "/".join(parts)
-
-
-def _about(payment: Payment) -> dict[str, Any]:
-    return {"tradesdk.payment.id": payment.id, "tradesdk.payment.amount_usd": payment.amount / MICRO}
 
 
 def _failed(span: Span, error: BaseException) -> None:

@@ -9,11 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from opentelemetry import trace
 from opentelemetry.metrics import Counter, Histogram, NoOpMeter, NoOpMeterProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -21,12 +23,27 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tradesdk import AsyncChainWitness, AsyncMarketClient, AsyncTradeClient, Budget, NotFoundError, PaymentError
+from tradesdk import (
+    AsyncChainWitness,
+    AsyncMarketClient,
+    AsyncSignalStream,
+    AsyncTradeClient,
+    AuthenticationError,
+    Budget,
+    Ledger,
+    NotFoundError,
+    PaymentError,
+    PermissionDeniedError,
+)
+from tradesdk._async.purchase_driver import AsyncPurchaseDriver
 from tradesdk._async.session import AsyncSession
 from tradesdk._http import log_events
 from tradesdk.otel import Instrumentor, instrument, uninstrument
 from tradesdk_mock import MockService
 
+from .._eventful import Stop
+from .._flavour_async import at_once
+from .._paidservice import BASE
 from .._requirements import install
 from .._rows import each_of
 from ._market import buyer_of
@@ -70,6 +87,7 @@ def telemetry() -> Iterator[Telemetry]:
     instrument(tracer_provider=tracers, meter_provider=meters)
     yield Telemetry(exporter, reader)
     uninstrument()
+    assert trace.get_current_span() is trace.INVALID_SPAN, "a span stays the current one"
     meters.shutdown()
     tracers.shutdown()
 
@@ -213,6 +231,140 @@ def connections(telemetry: Telemetry) -> list[ReadableSpan]:
     return [span for span in telemetry.exporter.get_finished_spans() if span.name == "GET /v1/signals/stream"]
 
 
+async def test_refused_connections_of_a_stream(mock: MockService, telemetry: Telemetry) -> None:
+    """Each has a span with its error, also the first one of a stream that never opens."""
+    client = client_of(mock)
+    mock.add_fault("status", status=503, route="/v1/signals/stream", count=1)
+    mock.add_fault("status", status=403, route="/v1/signals/stream", count=1)
+    with pytest.raises(PermissionDeniedError):
+        async with client.signals.stream(chain=8453):
+            pass
+    assert [span.status.status_code.name for span in connections(telemetry)] == ["ERROR"] * 2
+    assert [dict(span.attributes or {})["error.type"] for span in connections(telemetry)] == ["503", "403"]
+    telemetry.exporter.clear()
+    start = mock.clock.now()
+    mock.emit_signal(at=start + 2)
+    mock.add_fault("drop", route="/v1/signals/stream", after=1, count=1)
+    async with client.signals.stream(chain=8453) as stream:
+        await anext(stream)
+        mock.add_fault("status", status=503, route="/v1/signals/stream", count=1)
+        mock.add_fault("status", status=401, route="/v1/signals/stream", count=1)
+        with pytest.raises(AuthenticationError):
+            await anext(stream)
+        assert len(connections(telemetry)) == 3, "an error that ends the stream ends the span"
+    kinds = [dict(span.attributes or {}).get("error.type") for span in connections(telemetry)]
+    assert kinds == [None, "503", "401"]
+
+
+async def test_a_stream_that_is_closed_has_not_failed(mock: MockService, telemetry: Telemetry) -> None:
+    start = mock.clock.now()
+    for at in range(1, 9):
+        mock.emit_signal(at=start + at)
+    tracer = trace.get_tracer("bot", tracer_provider=TracerProvider(shutdown_on_exit=False))
+    with tracer.start_as_current_span("bot") as bot:
+        async with client_of(mock).signals.stream(chain=8453) as stream:
+            async for _ in stream:
+                assert trace.get_current_span() is bot
+                await stream.aclose()
+    (span,) = connections(telemetry)
+    assert span.status.is_unset
+    assert span.parent == bot.get_span_context()
+
+
+async def test_a_stream_outlasts_the_measuring(mock: MockService, telemetry: Telemetry) -> None:
+    """Its span ends with `uninstrument`, and its next connection is measured by the next `instrument`."""
+    start = mock.clock.now()
+    for at in (2, 4, 60, 62):
+        mock.emit_signal(at=start + at)
+    mock.add_fault("drop", route="/v1/signals/stream", after=2, count=1)
+    exporter, tracers = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    tracers.add_span_processor(SimpleSpanProcessor(exporter))
+    async with client_of(mock).signals.stream(chain=8453) as stream:
+        await anext(stream)
+        uninstrument()
+        assert len(connections(telemetry)) == 1
+        await anext(stream)
+        instrument(tracer_provider=tracers)
+        await anext(stream)
+        uninstrument()
+        await anext(stream)
+    assert len(connections(telemetry)) == 1
+    assert [(span.name, events(span)) for span in exporter.get_finished_spans()] == [
+        ("GET /v1/signals/stream", ["stream_connected"])
+    ]
+
+
+async def test_what_ends_a_call_from_outside_ends_its_spans(mock: MockService, telemetry: Telemetry) -> None:
+    def stopped(request: httpx.Request) -> httpx.Response:
+        if "payment-signature" in request.headers or request.method == "GET":
+            raise Stop
+        return service(request)
+
+    service = Shop([]).service.handle
+    http = httpx.AsyncClient(transport=httpx.MockTransport(stopped))
+    with pytest.raises(Stop):
+        await client_of(mock, http_client=http).account.get()
+    with pytest.raises(Stop):
+        await buyer_of(mock, base_url=BASE, http_client=http).token_prices(["ETH"])
+    call, _, submission, purchase = telemetry.exporter.get_finished_spans()
+    for span in (call, submission, purchase):
+        assert span.status.status_code.name == "ERROR"
+        assert dict(span.attributes or {})["error.type"] == "Stop"
+    assert dict(purchase.attributes or {})["tradesdk.purchase.outcome"] == "canceled"
+    outcomes = [by["outcome"] for by, _ in telemetry.points["tradesdk.requests"]]
+    assert sorted(outcomes) == ["402", "canceled", "canceled"]
+
+
+async def test_calls_at_once_have_their_own_parents(mock: MockService, telemetry: Telemetry) -> None:
+    tracer = trace.get_tracer("bot", tracer_provider=TracerProvider(shutdown_on_exit=False))
+    parents: dict[str, int] = {}
+
+    async def one(name: str) -> None:
+        with tracer.start_as_current_span(name) as span:
+            parents[name] = span.get_span_context().span_id
+            await buyer_of(mock).token_prices(["ETH"], purchase=name)
+            assert trace.get_current_span() is span
+
+    await at_once([partial(one, name) for name in ("a", "b", "c")])
+    spans = telemetry.exporter.get_finished_spans()
+    purchases = [span for span in spans if span.name.startswith("purchase")]
+    assert {span.parent.span_id for span in purchases if span.parent} == set(parents.values())
+    for purchase in purchases:
+        calls = [span for span in spans if span.parent == purchase.context]
+        assert [dict(span.attributes or {})["http.response.status_code"] for span in calls] == [402, 200]
+
+
+async def test_a_refused_submission_has_failed(telemetry: Telemetry) -> None:
+    shop = Shop(["insufficient_funds"])
+    with pytest.raises(PaymentError):
+        await shop.buy()
+    offered, submitted, _ = telemetry.exporter.get_finished_spans()
+    assert (offered.status.is_unset, submitted.status.status_code.name) == (True, "ERROR")
+    assert dict(submitted.attributes or {})["error.type"] == "402"
+
+
+async def test_money_is_told_apart_by_ledger_and_budget(mock: MockService, telemetry: Telemetry) -> None:
+    shared = Ledger.memory()
+    clients = [
+        buyer_of(mock, ledger=ledger, budget=Budget(total=total))
+        for ledger, total in ((shared, "1"), (shared, "5"), (Ledger.memory(), "1"))
+    ]
+    for client in clients:
+        await client.token_prices(["ETH"])
+    one, other = "<Ledger in memory 1>", "<Ledger in memory 2>"
+    points = telemetry.points
+    for name, of_one, of_other in (("spent", 0.06, 0.03), ("held", 0.0, 0.0)):
+        found = {by["tradesdk.ledger"]: usd for by, usd in points[f"tradesdk.money.{name}"]}
+        assert found == {one: of_one, other: of_other}
+        assert all(list(by) == ["tradesdk.ledger"] for by, _ in points[f"tradesdk.money.{name}"])
+    left = {(by["tradesdk.ledger"], by["tradesdk.budget"]): usd for by, usd in points["tradesdk.money.left"]}
+    assert left == {
+        (one, "Budget(total='1')"): 0.94,
+        (one, "Budget(total='5')"): 4.94,
+        (other, "Budget(total='1')"): 0.97,
+    }
+
+
 async def test_gaps_are_counted(mock: MockService, telemetry: Telemetry) -> None:
     start = mock.clock.now()
     mock.emit_signal(at=start + 2)
@@ -228,16 +380,17 @@ async def test_gaps_are_counted(mock: MockService, telemetry: Telemetry) -> None
 
 
 async def test_off_is_as_before(mock: MockService, telemetry: Telemetry) -> None:
-    """Nothing of ours is left in the classes, the log or the requests."""
-    wrapped = AsyncSession.call
-    instrument()  # once is enough
-    assert AsyncSession.call is wrapped
+    """No class is changed at any time; a second `instrument` changes nothing; after `uninstrument`, nothing is told."""
+    methods = {**vars(AsyncSession), **vars(AsyncPurchaseDriver), **vars(AsyncSignalStream)}
+    instrument(tracer_provider=TracerProvider(shutdown_on_exit=False))
+    await client_of(mock).account.get()
+    assert len(telemetry.exporter.get_finished_spans()) == 1
+    assert {**vars(AsyncSession), **vars(AsyncPurchaseDriver), **vars(AsyncSignalStream)} == methods
     uninstrument()
     uninstrument()
-    assert AsyncSession.call is wrapped.__wrapped__  # type: ignore[attr-defined]  # it has one
     assert log_events.listener is None
     await client_of(mock).account.get()
-    assert not telemetry.exporter.get_finished_spans()
+    assert len(telemetry.exporter.get_finished_spans()) == 1
 
 
 async def test_the_log_shows_what_it_showed(
@@ -335,12 +488,13 @@ async def test_a_node_of_the_chain_gets_no_context_and_its_url_is_nowhere(mock: 
     exporter, tracers = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     tracers.add_span_processor(SimpleSpanProcessor(exporter))
     instrument(tracer_provider=tracers, propagate=True)
-    client = buyer_of(mock)
+    http = httpx.AsyncClient(transport=mock.transport(), event_hooks={"request": [seen]})
+    witness = AsyncChainWitness(f"{mock.rpc_url}/{KEY}", clock=mock.clock, http_client=http)
+    client = buyer_of(mock, witness=witness)  # it asks for the balance during a purchase
     payment = (await client.token_prices(["ETH"])).payment
     assert payment is not None
-    http = httpx.AsyncClient(transport=mock.transport(), event_hooks={"request": [seen]})
+    assert sent
     with tracers.get_tracer("bot").start_as_current_span("outer"):
-        witness = AsyncChainWitness(f"{mock.rpc_url}/{KEY}", clock=mock.clock, http_client=http)
         await witness.check(payment)
     uninstrument()
     assert sent
@@ -365,12 +519,15 @@ async def test_context_is_sent_only_when_asked_for(mock: MockService) -> None:
 
         http = httpx.AsyncClient(transport=mock.transport(), event_hooks={"request": [seen]})
         instrument(tracer_provider=tracers, propagate=propagate)
-        await client_of(mock, http_client=http).account.get()
+        account = client_of(mock, http_client=http)
+        await account.account.get()
         client: AsyncMarketClient = buyer_of(mock, http_client=http)
         await client.token_prices(["ETH"], purchase=str(propagate))
+        async with account.signals.stream(chain=8453):
+            pass
         uninstrument()
-        account, offer, paid = sent
-        assert ["traceparent" in headers for headers in (account, offer)] == [propagate] * 2
+        get, offer, paid, *_, stream = sent
+        assert ["traceparent" in headers for headers in (get, offer, stream)] == [propagate] * 3
         assert "payment-signature" in paid
         assert "traceparent" not in paid, "the bytes of a payment stay the same"
 
@@ -414,7 +571,7 @@ def test_the_dashboard_and_the_page_show_every_metric_and_no_other() -> None:
     uninstrument()
     dashboard = json.loads((DOCS / "assets/grafana-tradesdk.json").read_text())
     queries = " ".join(target["expr"] for panel in dashboard["panels"] for target in panel["targets"])
-    shown = set(re.findall(r"\b(?:tradesdk|http)_(?!chain|ledger)\w+", queries))
+    shown = set(re.findall(r"\b(?:tradesdk|http)_(?!chain|ledger|budget)\w+", queries))
     assert shown <= meter.names
     assert {re.sub("_(bucket|sum)$", "", name) for name in shown} == {
         re.sub("_(bucket|sum)$", "", name) for name in meter.names
@@ -422,16 +579,19 @@ def test_the_dashboard_and_the_page_show_every_metric_and_no_other() -> None:
     page = (DOCS / "telemetry.md").read_text()
     table = page.partition("## Metrics")[2].partition("## A bot")[0]
     named = set(re.findall(r"^\| `([a-z._]+)`", table, re.MULTILINE))
-    assert len(named) == 8, "the three of money stand in one row"
+    assert len(named) == 9, "spent and held stand in one row"
 
 
-def test_the_starter_finds_it() -> None:
+async def test_the_starter_finds_it(mock: MockService) -> None:
     from importlib.metadata import entry_points
 
     (found,) = entry_points(group="opentelemetry_instrumentor", name="tradesdk")
     assert found.load() is Instrumentor
-    before = AsyncSession.call
-    Instrumentor().instrument(tracer_provider=TracerProvider(shutdown_on_exit=False), skip_dep_check=True)
-    assert AsyncSession.call is not before
-    Instrumentor().uninstrument()
-    assert AsyncSession.call is before
+    exporter, tracers = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    tracers.add_span_processor(SimpleSpanProcessor(exporter))
+    for number in (1, 2):
+        Instrumentor().instrument(tracer_provider=tracers, skip_dep_check=True)
+        await client_of(mock).account.get()
+        Instrumentor().uninstrument()
+        await client_of(mock).account.get()
+        assert len(exporter.get_finished_spans()) == number

@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from .._http.log_events import event
+from .._http import log_events
+from .._http.log_events import NO_SPAN, event
 from .._http.request import Request
 from .._http.retry import Operation
 from .._market import ENDPOINTS, MarketRequest, decode_by_path, price, supported_tokens
@@ -93,7 +94,7 @@ class AsyncPurchaseDriver:
         most.
         """
         intent = replace(self._intent(call, max_price, purchase, job), run=run, max_total=max_total)
-        return await self._drive(steps.purchase, intent, call)
+        return await self._purchase(intent, call)
 
     async def dry_run(self, call: MarketRequest[Any], *, max_price: int | None, purchase: str | None) -> DryRun:
         """What would be signed."""
@@ -118,7 +119,7 @@ class AsyncPurchaseDriver:
             amount=payment.amount,
             resumed=payment,
         )
-        return await self._drive(steps.purchase, intent, call)
+        return await self._purchase(intent, call)
 
     async def reopen(self, results: Sequence[MarketResult[Any]]) -> None:
         """Note that the caller of `resume` did not get these answers."""
@@ -171,6 +172,16 @@ class AsyncPurchaseDriver:
             name=name,
         )
 
+    async def _purchase(self, intent: PurchaseIntent, call: MarketRequest[T]) -> MarketResult[T]:
+        listener = log_events.listener
+        if listener is None or not intent.amount:
+            return await self._drive(steps.purchase, intent, call)
+        fields = {"path": intent.path, "amount": intent.amount, "is_new": intent.resumed is None}
+        with listener.begin("purchase", buyer=self.buyer, **fields) as span:
+            result = await self._drive(steps.purchase, intent, call)
+            span.end(result)
+            return result
+
     async def _drive(self, begin: Callable[..., Steps[T]], intent: PurchaseIntent, call: MarketRequest[Any]) -> T:
         """Carry out effects until there is a result.
 
@@ -184,6 +195,7 @@ class AsyncPurchaseDriver:
         held: BaseException | None = None
         handover: Handover | None = None
         exchange = ExitStack()
+        described = {"method": "POST", "url": intent.url}
 
         def asked(method: str, url: str, response: RawResponse) -> Answer:
             is_offer = response.status == 402
@@ -230,6 +242,8 @@ class AsyncPurchaseDriver:
                     slot = await paid.claim(call.request, give_up)
                 case effects.Sign(terms, seen, owner):
                     result = await ask_signer(sign(buyer, intent, terms, seen, owner))
+                    if (listener := log_events.listener) is not None:
+                        listener.note("sign", logging.INFO, {"payment_id": result.payment.id})
                 case effects.Write(row, change):
                     await in_own_thread(write, row, change)  # signers that block may have all others
                     return
@@ -238,8 +252,10 @@ class AsyncPurchaseDriver:
                     request = call.request._replace(body=payment.body)  # its fields may have another order
                     handover = Handover(payment)
                     exchange.enter_context(self.exchanges.one())  # async only
+                    listener = log_events.listener
                     try:
-                        await paid.exchange(request, self._end_of_exchange(give_up), handover, claim)
+                        with NO_SPAN if listener is None else listener.begin("submission", **described):
+                            await paid.exchange(request, self._end_of_exchange(give_up), handover, claim)
                     finally:
                         results.extend(filter(None, [outcome(handover)]))
                         await raise_cancellation()  # async only

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import copy
-import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from logging import DEBUG
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar, runtime_checkable
 
-from .._http import settings
+from .._http import log_events, settings
 from .._http.arguments import no_attribute
-from .._http.log_events import event, is_shown, limiter_failed, log_rate_limit_wait, logger, wire
-from .._http.rate_limit import RateWindow
+from .._http.log_events import NO_SPAN, event, is_shown, limiter_failed, log_rate_limit_wait, logger, wire
+from .._http.rate_limit import RateWindow, count
 from .._http.request import Request
 from .._http.response import BodyReader, failure_of, moment_after, status_error
 from .._http.retry import Operation, RetryBudget, RetryPolicy, with_jitter
@@ -151,16 +151,18 @@ class AsyncSession:
 
     async def call(self, request: Request[T], *, give_up: float | None = None) -> T:
         """Send `request`, with retries, and read its answer. `give_up` is a monotonic time."""
-        started = self.clock.monotonic()
-        if give_up is None:
-            give_up = started + self.deadline
-        if request.lookup is None:
-            return await self._call(request, give_up, began=None)
-        self.creating.append(request.lookup.expected)
-        try:
-            return await self._call(request, give_up, began=(started, self.clock.now()))
-        finally:
-            self.creating.remove(request.lookup.expected)
+        listener = log_events.listener
+        with NO_SPAN if listener is None else listener.begin("call", **self._described(request)):
+            started = self.clock.monotonic()
+            if give_up is None:
+                give_up = started + self.deadline
+            if request.lookup is None:
+                return await self._call(request, give_up, began=None)
+            self.creating.append(request.lookup.expected)
+            try:
+                return await self._call(request, give_up, began=(started, self.clock.now()))
+            finally:
+                self.creating.remove(request.lookup.expected)
 
     async def _call(self, request: Request[T], give_up: float, *, began: tuple[float, float] | None) -> T:
         try:
@@ -241,6 +243,8 @@ class AsyncSession:
                 headers = self.header_list(request.body)
             if payment is not None:
                 headers = SentHeaders([*headers, payment.sent()])
+            elif (listener := log_events.listener) is not None and (more := listener.headers()):
+                headers = SentHeaders([*headers, *more])
             left = give_up - started
             outgoing = Outgoing(request.method, target, headers, request.body, self.parts, left, self.watch)
             exchange = self.log(outgoing)
@@ -266,6 +270,9 @@ class AsyncSession:
                 lost = connection_error(error, request.method, url, proxy=self.sender.proxy, handled=handled)
             except BaseException:
                 await self.unanswered(claim, sent=sent)
+                if sent:
+                    text, seconds = "%(method)s %(url)s: interrupted", clock.monotonic() - started
+                    event("request_interrupted", text, level=DEBUG, method=request.method, url=url, seconds=seconds)
                 raise
             if handover is not None:
                 handover.problem = lost
@@ -274,8 +281,8 @@ class AsyncSession:
                     lost.sent = True  # a payment that may have arrived counts as sent
                     lost.temporary |= lost.code != "certificate_refused"
             await self.unanswered(claim, sent=lost.sent)
-            text = "%(method)s %(url)s: %(reason)s"
-            event("request_failed", text, lost, level=logging.DEBUG, method=request.method, url=url)
+            text, seconds = "%(method)s %(url)s: %(reason)s", clock.monotonic() - started
+            event("request_failed", text, lost, level=DEBUG, method=request.method, url=url, seconds=seconds)
             if exchange is not None:
                 exchange.failed(lost.message)
             if canceled:
@@ -291,15 +298,23 @@ class AsyncSession:
             unreadable = APIResponseError(text, method=request.method, url=url, response=response)
         if handover is not None:
             handover.response, handover.problem = response, unreadable
-        logged = is_shown(logger, logging.DEBUG)
+        logged = log_events.listener is not None or is_shown(logger, DEBUG)
         seconds = clock.monotonic() - started if logged else 0.0
         try:
             await self.limiter.answered(claim, status, answer.headers)
         except failures(Exception) as problem:
             limiter_failed(problem)
         if logged:
-            text, method = f"%(method)s %(url)s: %(status)d in {seconds * 1000:.0f} ms", request.method
-            event("request_answered", text, level=logging.DEBUG, method=method, url=url, status=status, seconds=seconds)
+            event(
+                "request_answered",
+                f"%(method)s %(url)s: %(status)d in {seconds * 1000:.0f} ms",
+                level=DEBUG,
+                method=request.method,
+                url=url,
+                status=status,
+                seconds=seconds,
+                remaining=count(answer.headers.get("x-ratelimit-remaining")),
+            )
         if exchange is not None:
             shown = response if self.key is None else self.key.without(response)
             exchange.answered(status, shown.headers, shown.content)
@@ -337,6 +352,10 @@ class AsyncSession:
                 late = self.clock.monotonic() > give_up  # the last piece may be late
         if late and cut:
             raise TimeoutError("the answer was not complete at the deadline")
+
+    def _described(self, request: Request[T]) -> dict[str, str]:
+        url = self.base_url + request.target
+        return {"method": request.method, "url": url if self.key is None else self.key.hidden_in(url)}
 
     def log(self, outgoing: Outgoing) -> LoggedExchange | None:
         """Log a whole request; None when that is off."""

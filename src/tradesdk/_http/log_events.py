@@ -1,11 +1,15 @@
-"""Fields of the log records of `tradesdk`: `record.event` is one of `LogEvent`. docs/errors.md lists them."""
+"""Fields of the log records of `tradesdk`: `record.event` is one of `LogEvent`. docs/errors.md lists them.
+
+`listener` learns of the same events, and of the begin and end of calls, purchases and connections.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 from .._system.interrupts import failures, suppress
 from .._values.text import printable
@@ -24,6 +28,7 @@ LogEvent = Literal[
     "profile_overridden",
     "request_answered",
     "request_failed",
+    "request_interrupted",
     "retry",
     "rate_limit_wait",
     "rate_limiter_failed",
@@ -66,6 +71,7 @@ class LogFields(TypedDict, total=False):
     url: str
     status: int
     seconds: float
+    remaining: int | None
     payment_id: str
     address: str
     chain: int
@@ -80,8 +86,39 @@ class LogFields(TypedDict, total=False):
     variable: str
 
 
-listener: Callable[[str, int, Mapping[str, Any]], object] | None = None
-"""Told of each event, its level and its fields, whatever the log is set to show; it must not raise."""
+class Span(AbstractContextManager[Any], Protocol):
+    """Something under way. Events inside the block belong to it, and an error that leaves the block ends it."""
+
+    def end(self, result: object = None) -> None:
+        """End it. Ending again does nothing."""
+        ...
+
+
+class Listener(Protocol):
+    """Learns of what happens, whatever the log is set to show. It must not raise."""
+
+    def note(self, name: str, level: int, fields: Mapping[str, Any]) -> None:
+        """An event of the log, or `sign`, which is none."""
+        ...
+
+    def begin(self, name: Literal["call", "submission", "purchase", "connection"], **fields: Any) -> Span:
+        """Begin a span. It ends with its block, but a connection, whose block is entered whenever a stream works."""
+        ...
+
+    def headers(self) -> Sequence[tuple[bytes, bytes]]:
+        """Headers to send with a request that has no payment."""
+        ...
+
+
+class _NoSpan(nullcontext[Any]):
+    def end(self, result: object = None) -> None:
+        """Nothing has begun."""
+
+
+listener: Listener | None = None
+"""Without one, a look at this is all that spans cost. Another thread may set it, so read it once."""
+
+NO_SPAN = _NoSpan()
 
 
 def event(
@@ -97,9 +134,9 @@ def event(
     if error is not None:
         reason = error.headline if isinstance(error, APIError) else error.message
         values |= {"code": error.code, "reason": printable(reason, 300)}
-    values |= fields
-    if listener is not None:
-        listener(name, level, values)
+    values |= {field: value for field, value in fields.items() if value is not None}
+    if (now := listener) is not None:
+        now.note(name, level, values)
     log(logger, level, text, values, values)
 
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from .._http.log_events import event
+from .._http import log_events
+from .._http.log_events import NO_SPAN, event
 from .._http.request import Request
 from .._http.retry import Operation
 from .._market import ENDPOINTS, MarketRequest, decode_by_path, price, supported_tokens
@@ -87,7 +88,7 @@ class PurchaseDriver:
         most.
         """
         intent = replace(self._intent(call, max_price, purchase, job), run=run, max_total=max_total)
-        return self._drive(steps.purchase, intent, call)
+        return self._purchase(intent, call)
 
     def dry_run(self, call: MarketRequest[Any], *, max_price: int | None, purchase: str | None) -> DryRun:
         """What would be signed."""
@@ -112,7 +113,7 @@ class PurchaseDriver:
             amount=payment.amount,
             resumed=payment,
         )
-        return self._drive(steps.purchase, intent, call)
+        return self._purchase(intent, call)
 
     def reopen(self, results: Sequence[MarketResult[Any]]) -> None:
         """Note that the caller of `resume` did not get these answers."""
@@ -165,6 +166,16 @@ class PurchaseDriver:
             name=name,
         )
 
+    def _purchase(self, intent: PurchaseIntent, call: MarketRequest[T]) -> MarketResult[T]:
+        listener = log_events.listener
+        if listener is None or not intent.amount:
+            return self._drive(steps.purchase, intent, call)
+        fields = {"path": intent.path, "amount": intent.amount, "is_new": intent.resumed is None}
+        with listener.begin("purchase", buyer=self.buyer, **fields) as span:
+            result = self._drive(steps.purchase, intent, call)
+            span.end(result)
+            return result
+
     def _drive(self, begin: Callable[..., Steps[T]], intent: PurchaseIntent, call: MarketRequest[Any]) -> T:
         """Carry out effects until there is a result.
 
@@ -178,6 +189,7 @@ class PurchaseDriver:
         held: BaseException | None = None
         handover: Handover | None = None
         exchange = ExitStack()
+        described = {"method": "POST", "url": intent.url}
 
         def asked(method: str, url: str, response: RawResponse) -> Answer:
             is_offer = response.status == 402
@@ -224,6 +236,8 @@ class PurchaseDriver:
                     slot = paid.claim(call.request, give_up)
                 case effects.Sign(terms, seen, owner):
                     result = ask_signer(sign(buyer, intent, terms, seen, owner))
+                    if (listener := log_events.listener) is not None:
+                        listener.note("sign", logging.INFO, {"payment_id": result.payment.id})
                 case effects.Write(row, change):
                     write(row, change)  # signers that block may have all others
                     return
@@ -231,8 +245,10 @@ class PurchaseDriver:
                     claim, slot = slot, None
                     request = call.request._replace(body=payment.body)  # its fields may have another order
                     handover = Handover(payment)
+                    listener = log_events.listener
                     try:
-                        paid.exchange(request, self._end_of_exchange(give_up), handover, claim)
+                        with NO_SPAN if listener is None else listener.begin("submission", **described):
+                            paid.exchange(request, self._end_of_exchange(give_up), handover, claim)
                     finally:
                         results.extend(filter(None, [outcome(handover)]))
                     return

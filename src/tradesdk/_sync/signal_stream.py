@@ -10,8 +10,9 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from .._http import log_events
 from .._http.arguments import MAX_PAGE
-from .._http.log_events import event, log_retry
+from .._http.log_events import NO_SPAN, Span, event, log_retry
 from .._http.repeated_pages import Repeats
 from .._http.request import endpoint, request
 from .._http.response import failure_of
@@ -81,6 +82,7 @@ class SignalStream(Generic[ItemT]):
         self._taken: StreamSignal | None = None  # the consumer has it and may not be done with it
         self._begun = self._opened = self._entered = False
         self._error: Exception | None = None
+        self._span: Span = NO_SPAN  # of the connection
 
     @property
     def stats(self) -> StreamStats:
@@ -168,18 +170,19 @@ class SignalStream(Generic[ItemT]):
                     raise Interrupted
                 if self._items:
                     return
-                now = clock.monotonic()
-                do, seconds = self._state.step(now)
-                match do:
-                    case NextAction.READ:
-                        self._read(now)
-                    case NextAction.WAIT:
-                        self._interruptible.sleep(clock, seconds)
-                    case NextAction.CONNECT:
-                        self._reconnect()
-                    case NextAction.BACKFILL | NextAction.AUDIT:
-                        self._walk(audit=do is NextAction.AUDIT)
-                        self._connection.watch()
+                with self._span:
+                    now = clock.monotonic()
+                    do, seconds = self._state.step(now)
+                    match do:
+                        case NextAction.READ:
+                            self._read(now)
+                        case NextAction.WAIT:
+                            self._interruptible.sleep(clock, seconds)
+                        case NextAction.BACKFILL | NextAction.AUDIT:
+                            self._walk(audit=do is NextAction.AUDIT)
+                            self._connection.watch()
+                if do is NextAction.CONNECT:  # it has a span of its own
+                    self._reconnect()
         except Interrupted:
             raise
         except TradeError as error:
@@ -262,12 +265,16 @@ class SignalStream(Generic[ItemT]):
             self._look_back()
 
     def _connect(self, give_up: float) -> None:
-        clock = self._session.clock
-        now = clock.monotonic()
-        self._state.connecting(now)
-        give_up = min(give_up, now + self._state.watchdog.limit)
-        headers = self._connection.open(give_up, self._state.decoder.last_event_id)
-        self._state.connected(headers, clock.monotonic(), clock.now())
+        self._span.end()
+        listener, url = log_events.listener, self._connection.url
+        self._span = NO_SPAN if listener is None else listener.begin("connection", stream=self, url=url)
+        with self._span:
+            clock = self._session.clock
+            now = clock.monotonic()
+            self._state.connecting(now)
+            give_up = min(give_up, now + self._state.watchdog.limit)
+            headers = self._connection.open(give_up, self._state.decoder.last_event_id)
+            self._state.connected(headers, clock.monotonic(), clock.now())
 
     def _reconnect(self) -> None:
         state, clock = self._state, self._session.clock
@@ -365,6 +372,7 @@ class SignalStream(Generic[ItemT]):
 
     def close(self) -> None:
         """End the stream, from any task: a waiting consumer ends at once. Closing again does nothing."""
+        self._span.end()  # before the interruption, which is no error
         try:
             if self._interruptible.close():
                 self._connection.close()

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from .._http import log_events
 from .._http.request import endpoint, request
 from .._http.response import decode_nothing
 from .._http.transport_errors import connection_error, transport_error
@@ -45,6 +46,8 @@ class StreamConnection:
         headers.append((b"Cache-Control", b"no-store"))
         if last_event_id.isprintable() and 0 < len(last_event_id.strip()) == len(last_event_id) <= _LONGEST_ID:
             headers.append((b"Last-Event-ID", last_event_id.encode()))
+        if (listener := log_events.listener) is not None:
+            headers += listener.headers()
         left = give_up - session.clock.monotonic()
         outgoing = Outgoing(
             "GET",
