@@ -226,6 +226,31 @@ def test_without_a_group_everyone_gets_all(fleet: Fleet) -> None:
         assert ids(member, 120) == published
 
 
+def test_a_member_without_a_group_leaves_nothing_behind(fleet: Fleet) -> None:
+    """Its group ends when it leaves; or, if it was killed, when nothing was heard of it for an hour."""
+
+    def groups() -> list[tuple[object, ...]]:
+        with psycopg.connect(fleet.url) as db:
+            cursor = db.execute(f"SELECT owner FROM {fleet.schema}.groups ORDER BY owner".encode())  # noqa: S608
+            rows = cursor.fetchall()
+            left = db.execute(f"SELECT count(*) FROM {fleet.schema}.pending".encode()).fetchone()  # noqa: S608
+        return [*rows, left or ()]
+
+    named, well, killed = (joined(fleet.member(group)) for group in ("bots", None, None))
+    fleet.publish(signal(), signal())
+    for one in (well, killed):
+        next(one)
+    well.close()
+    assert groups() == [("",), (killed._member.link.member,), (2,)]
+    fleet.relay.trim()
+    assert len(groups()) == 3, "it may come back"
+    fleet.do("UPDATE members SET seen = seen - interval '2 hours'")
+    next(named)
+    joined(fleet.member("others"))
+    fleet.relay.trim()
+    assert groups() == [("",), ("",), (2,)]
+
+
 @pytest.mark.parametrize("group", GROUPS)
 def test_since_a_moment(fleet: Fleet, group: str | None) -> None:
     fleet.publish(signal(BEGAN + 10))

@@ -136,7 +136,7 @@ _PARTS = {
                 SELECT min(time) FROM signals s WHERE s.source = g.source AND s.seq > g.position
             ))),
             to_timestamp(nullif(g.time, 0))
-        FROM groups g LEFT JOIN pending p USING (source, name)
+        FROM groups g LEFT JOIN pending p USING (source, name) WHERE g.owner = ''
         GROUP BY source, g.source, g.name, g.position, g.time ORDER BY 1, 2, 3
         """,
     ),
