@@ -11,6 +11,7 @@ from .._postgres.server import Server
 from .._system.clock import SystemClock
 from ..errors import FleetError
 from .member import MemberLink
+from .tables import MISSING, TABLES, check, names_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,8 @@ def status(place: Server) -> FleetStatus:
     with closing(MemberLink(place)) as link:
         link.run((_NOW, ()))  # which connects
         began = SystemClock().now()
-        (((now, version),),) = link.run((_NOW, ()))
+        ((now, version),), missing = link.run((_NOW, ()), (MISSING, (names_of(TABLES), f'"{place.schema}"')))
+        check(place, missing)
         ahead = now - (began + SystemClock().now()) / 2
         found: dict[str, Any] = {}
         unread: dict[str, str] = {}
