@@ -30,6 +30,8 @@ _STATES = {
     "open": "cyan",
     "closed": "dim",
     "WAITING FOR SIGNAL": "dim",
+    "working": "green",
+    "stopped": "yellow",
     "delivered": "green",
     "answered": "green",
     "unknown": "yellow",
