@@ -198,6 +198,25 @@ def test_one_ledger_and_one_limit_for_two_machines(member: Terminal, seller: Moc
     assert "swordfish" not in json.dumps(status)
 
 
+def test_status_for_people(member: Terminal, market: MockServer, database: str) -> None:
+    """Relays, groups and members first; times from now, and money as `pay budget` shows it."""
+    empty = member("fleet", "status", tty=True).out
+    for said_so in ("no relay stores signals: trade fleet relay", "no group takes signals", "no answer has told"):
+        assert said_so in empty
+    with relayed(market, database, *emit(market, 1)):
+        with psycopg.connect(database, autocommit=True) as db:
+            db.execute("UPDATE tradesdk.signals SET time = extract(epoch FROM clock_timestamp()) - 28")
+        for width in ("100", "60"):
+            screen = member("fleet", "status", tty=True, env={"COLUMNS": width, "TERM": "dumb"}).out
+            heads = [line for line in screen.splitlines() if line in ("relays", "groups", "members", "rate limits")]
+            assert heads == ["relays", "groups", "members", "rate limits"]
+            assert max(map(len, screen.splitlines())) <= int(width)
+            for part in ("base   working", " s ago", "bots", "buyers", "relay/8453"):
+                assert part in screen
+            assert member("pay", "budget", tty=True, env={"COLUMNS": width, "TERM": "dumb"}).out.strip() in screen
+            assert f"postgresql://127.0.0.1:{database.rpartition(':')[2].split('/')[0]}" in screen.splitlines()[-1]
+
+
 def test_status_shows_what_it_may_read(member: Terminal, postgres: Postgres, database: str) -> None:
     with psycopg.connect(database, autocommit=True) as db:
         db.execute("DROP ROLE IF EXISTS looker")

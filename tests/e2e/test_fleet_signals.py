@@ -7,8 +7,9 @@ import os
 import resource
 import signal as handlers
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,17 +18,37 @@ import anyio.to_thread
 import psycopg
 import pytest
 
-from tradesdk import ConfigError, FleetError, Gap, InvalidArgumentError, TradeError
+from tradesdk import (
+    Budget,
+    ConfigError,
+    FleetError,
+    Gap,
+    InvalidArgumentError,
+    Ledger,
+    LedgerError,
+    ReasonCode,
+    TradeError,
+)
 from tradesdk._fleet.bodies import stored
 from tradesdk._fleet.signals import Relay
+from tradesdk._fleet.status import FleetStatus
 from tradesdk._postgres.problems import problem
 from tradesdk._postgres.server import server
-from tradesdk.fleet import AsyncFleetSignals, FleetRelay, FleetSignal, FleetSignals, status
+from tradesdk.fleet import (
+    AsyncFleetSignals,
+    FleetRateLimiter,
+    FleetRelay,
+    FleetSignal,
+    FleetSignals,
+    create_tables,
+    status,
+)
 
 from .._pages import ROOT, blocks
 from .._postgres import Postgres, Proxy, new_schema
 from .._rows import each_of
-from ._fleetsignals import BEGAN, CHAIN, GROUPS, SERVICE, Fleet, ids, joined, signal, through
+from ..unit._ledger import draft, told, wanted
+from ._fleetsignals import BEGAN, CHAIN, GROUPS, SERVICE, Fleet, ids, joined, numbers, signal, through
 
 
 @pytest.fixture(scope="module")
@@ -226,6 +247,31 @@ def test_without_a_group_everyone_gets_all(fleet: Fleet) -> None:
         assert ids(member, 120) == published
 
 
+def test_a_member_without_a_group_leaves_nothing_behind(fleet: Fleet) -> None:
+    """Its group ends when it leaves; or, if it was killed, when nothing was heard of it for an hour."""
+
+    def groups() -> list[tuple[object, ...]]:
+        with psycopg.connect(fleet.url) as db:
+            cursor = db.execute(f"SELECT owner FROM {fleet.schema}.groups ORDER BY owner".encode())  # noqa: S608
+            rows = cursor.fetchall()
+            left = db.execute(f"SELECT count(*) FROM {fleet.schema}.pending".encode()).fetchone()  # noqa: S608
+        return [*rows, left or ()]
+
+    named, well, killed = (joined(fleet.member(group)) for group in ("bots", None, None))
+    fleet.publish(signal(), signal())
+    for one in (well, killed):
+        next(one)
+    well.close()
+    assert groups() == [("",), (killed._member.link.member,), (2,)]
+    fleet.relay.trim()
+    assert len(groups()) == 3, "it may come back"
+    fleet.do("UPDATE members SET seen = seen - interval '2 hours'")
+    next(named)
+    joined(fleet.member("others"))
+    fleet.relay.trim()
+    assert groups() == [("",), ("",), (2,)]
+
+
 @pytest.mark.parametrize("group", GROUPS)
 def test_since_a_moment(fleet: Fleet, group: str | None) -> None:
     fleet.publish(signal(BEGAN + 10))
@@ -324,6 +370,12 @@ def test_a_missing_password_and_refused_tls_are_no_server_that_is_away(fleet: Fl
         (psycopg.OperationalError("connection failed: fe_sendauth: no password supplied"), "denied"),
         (psycopg.OperationalError("connection failed: FATAL: the database system is starting up"), "unreachable"),
         (psycopg.OperationalError("the connection is lost"), "unreachable"),
+        (psycopg.OperationalError('connection failed: FATAL: password authentication failed for user "me"'), "denied"),
+        (psycopg.OperationalError('connection failed: FATAL: database "bots" does not exist'), "denied"),
+        (psycopg.OperationalError('connection failed: root certificate file "/ca" does not exist'), "denied"),
+        # In other languages a server that starts may say that it refuses, too.
+        (psycopg.OperationalError("connection failed: FATAL: das Datenbanksystem startet"), "unreachable"),
+        (psycopg.OperationalError("connection failed: ВАЖНО: система баз данных запускается"), "unreachable"),
         (psycopg.ProgrammingError("the cursor is closed"), "failed"),
         (psycopg.errors.OutOfMemory("out of memory"), "failed"),  # an OperationalError, too
         (psycopg.errors.DiskFull("no space left"), "failed"),
@@ -343,30 +395,100 @@ def test_tables_that_are_missing(postgres: Postgres) -> None:
     assert caught.value.code == "fleet_lost"
 
 
-def test_the_rights_of_the_page_are_enough(fleet: Fleet) -> None:
+@contextmanager
+def granted(fleet: Fleet) -> Iterator[str]:
+    """A user with the rights of the page, and no others."""
     role = new_schema()
     fleet.postgres.do(f"CREATE ROLE {role} LOGIN")
     (rights,) = (block for block in blocks(ROOT / "docs" / "fleet.md") if block.language == "sql")
-    fleet.postgres.do(*(line.replace("tradesdk", fleet.schema).replace("bots", role) for line in rights.lines))
-    fleet.relay.release()
-    relay = Relay(server(fleet.postgres.url(role), fleet.schema), CHAIN, SERVICE, lease=60, keep=3600)
     try:
-        with fleet.member(url=fleet.postgres.url(role)) as member:
-            joined(member)
-            assert relay.take(BEGAN) == 0
-            wanted = signal()
-            relay.add(stored(wanted))
-            relay.trim()
-            assert ids(member, 1) == [wanted.id]
-            assert member.once("a")
-            found = status(fleet.postgres.url(role), schema=fleet.schema)
-        assert found.unread == {}
-        assert [(one.is_working, one.signals) for one in found.relays] == [(True, 1)]
-        assert [(one.name, one.waiting, one.in_hand) for one in found.groups] == [("bots", 0, 1)]
-        assert {one.uses for one in found.members} >= {f"signals/{CHAIN}/bots", f"relay/{CHAIN}"}
+        fleet.postgres.do(*(line.replace("tradesdk", fleet.schema).replace("bots", role) for line in rights.lines))
+        yield role
     finally:
-        relay.link.close()
         fleet.postgres.do(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+def use_all(fleet: Fleet, role: str, **options: str) -> FleetStatus:
+    """Everything that a bot, a relay and a person do."""
+    number = next(numbers)
+    url = fleet.postgres.url(role, **options)
+    place = {"url": url, "schema": fleet.schema}
+    assert not create_tables(url, schema=fleet.schema)
+    with ExitStack() as stack:
+        ledger = stack.enter_context(Ledger.postgres(url, schema=fleet.schema))
+        ledger.set_setting("budget", lambda _: Budget(total="100").to_json())
+        row = ledger.submit(wanted(draft(id=f"pay_{number}", fingerprint=f"{number}", run="a run"), owner="me"))
+        assert row is not None
+        told(ledger, row.payment, ReasonCode.DELIVERED, owner="me")
+        ledger.set_setting("budget", lambda _: None)
+        ledger.check()
+        limiter = stack.enter_context(FleetRateLimiter(**place, alone=False))  # type: ignore[arg-type]
+        claim = limiter.claim(f"key {number}")
+        reset = {"x-ratelimit-limit": "9", "x-ratelimit-remaining": "1", "x-ratelimit-reset": f"{time.time() + 30:.0f}"}
+        limiter.answered(claim, 200, reset)
+        assert [limiter.claim(f"key {number}").wait > 0 for _ in range(2)] == [False, True]
+        fleet.do("UPDATE relays SET until = clock_timestamp()")
+        relay = Relay(server(url, fleet.schema), CHAIN, SERVICE, lease=60, keep=3600)
+        stack.callback(relay.link.close)
+        assert relay.take(BEGAN) == 0
+        members = [stack.enter_context(fleet.member(group, **place)) for group in (f"bots {number}", None)]
+        for one in members:
+            joined(one)
+        fleet.do("UPDATE members SET seen = seen - interval '2 hours' WHERE key = 'left'")
+        wanted_one = signal()
+        relay.add(stored(wanted_one))
+        relay.renew()
+        assert [ids(one, 1) for one in members] == [[wanted_one.id]] * 2
+        assert members[0].once(f"{number}")
+        found = status(url, schema=fleet.schema)
+        relay.trim()
+        relay.release()
+    return found
+
+
+def test_the_rights_of_the_page_are_enough(fleet: Fleet) -> None:
+    with granted(fleet) as role:
+        found = use_all(fleet, role)
+    assert found.unread == {}
+    assert [(one.is_working, one.signals) for one in found.relays] == [(True, 1)]
+    assert [(one.name[:4], one.waiting, one.in_hand) for one in found.groups] == [("bots", 0, 1)]
+    assert {one.uses.rstrip("0123456789 ") for one in found.members} >= {f"signals/{CHAIN}/bots", "signals/", "relay/"}
+
+
+def test_settings_of_the_server_change_nothing(fleet: Fleet) -> None:
+    """Dates, intervals, bytes and numbers can be read only if they are not asked for as text."""
+    odd = {
+        "DateStyle": "German",
+        "IntervalStyle": "sql_standard",
+        "bytea_output": "escape",
+        "extra_float_digits": "-15",
+    }
+    options = "%20".join(f"-c{name}%3D{value}" for name, value in odd.items())
+    found = use_all(fleet, "postgres", options=options)
+    newest = found.relays[0].newest
+    assert newest is not None
+    assert newest.timestamp() == pytest.approx(BEGAN + 100, abs=1e6)
+    with Ledger.postgres(fleet.postgres.url(options=options), schema=fleet.schema) as ledger:
+        odd_one = ledger.history()
+    with Ledger.postgres(fleet.url, schema=fleet.schema) as ledger:
+        assert ledger.history() == odd_one
+
+
+@pytest.mark.long
+def test_every_right_of_the_page_is_needed(fleet: Fleet) -> None:
+    with granted(fleet) as role, psycopg.connect(fleet.url) as db:
+        statement = "SELECT privilege_type, table_name FROM information_schema.role_table_grants WHERE grantee = %s"
+        rights = db.execute(statement, (role,)).fetchall()
+        assert len(rights) > 30
+        assert use_all(fleet, role).unread == {}
+        without = []
+        for right, table in rights:
+            fleet.postgres.do(f"REVOKE {right} ON {fleet.schema}.{table} FROM {role}")
+            with suppress(FleetError, LedgerError):
+                if not use_all(fleet, role).unread:
+                    without.append((right, table))
+            fleet.postgres.do(f"GRANT {right} ON {fleet.schema}.{table} TO {role}")
+        assert without == []
 
 
 async def test_asynchronous_members(fleet: Fleet) -> None:

@@ -33,9 +33,10 @@ TABLES = (
     "id TEXT NOT NULL, time DOUBLE PRECISION NOT NULL, body TEXT NOT NULL, stored TIMESTAMPTZ NOT NULL, "
     "UNIQUE (source, id))",
     "CREATE INDEX signals_in_order ON signals (source, seq)",
-    # Up to which number a group's signals are in `pending`, and the time of the last one.
-    "CREATE TABLE groups (source TEXT, name TEXT, position BIGINT NOT NULL, time DOUBLE PRECISION NOT NULL, "
-    "PRIMARY KEY (source, name))",
+    # Up to which number a group's signals are in `pending`, and the time of the last one. `owner`: the member that it
+    # ends with.
+    "CREATE TABLE groups (source TEXT, name TEXT, owner TEXT NOT NULL, position BIGINT NOT NULL, "
+    "time DOUBLE PRECISION NOT NULL, PRIMARY KEY (source, name))",
     # What a group has before it, or some member has in hand: `owner` until then.
     "CREATE TABLE pending (source TEXT, name TEXT, seq BIGINT NOT NULL, id TEXT, body TEXT NOT NULL, "
     "time DOUBLE PRECISION NOT NULL, owner TEXT NOT NULL, until TIMESTAMPTZ NOT NULL, tries BIGINT NOT NULL, "
@@ -122,6 +123,14 @@ _TRIM_SIGNALS = """
     )
     DELETE FROM signals USING mine WHERE source = $1 AND seq <= mine.trimmed
 """
+_DELETE_PENDING = "DELETE FROM pending USING gone WHERE pending.source = gone.source AND pending.name = gone.name"
+# Of members that were killed: who is not heard of for an hour is no member.
+_TRIM_GROUPS = f"""
+    WITH gone AS (
+        DELETE FROM groups WHERE owner <> '' AND NOT EXISTS (SELECT FROM members WHERE member = owner)
+        RETURNING source, name
+    ) {_DELETE_PENDING}
+"""  # noqa: S608 # constants
 _TRIM_ONCE = f"DELETE FROM once WHERE at < clock_timestamp() - interval '{KEPT_ONCE} days'"  # noqa: S608
 _RELEASE = "UPDATE relays SET until = clock_timestamp() WHERE source = $1 AND fence = $2"
 
@@ -172,7 +181,7 @@ class Relay:
         """Delete what is older than is kept, beside what is stored meanwhile."""
         with closing(MemberLink(self._place)) as link:
             values = (self._source, self.fence, self._keep, OVERLAP)
-            link.run((_TRIM_SIGNALS, values), (_TRIM_ONCE, ()))
+            link.run((_TRIM_SIGNALS, values), (_TRIM_GROUPS, ()), (_TRIM_ONCE, ()))
 
     def add(self, item: Stored) -> bool:
         """Store a signal or gap, or raise `LeaseLostError`. False when it was stored before."""
@@ -206,151 +215,18 @@ _RELAY = """
     SELECT trimmed, since, trimmed_time, clock_timestamp() > until + lease * interval '1 second'
     FROM relays WHERE source = $1
 """
-# A date in the future must not move a position there: what comes before it would not be missed.
-_READ = """
-    SELECT seq, id, time, body, least(time, position) FROM signals JOIN relays USING (source)
-    WHERE source = $1 AND seq > $2 ORDER BY seq LIMIT $3
-"""
-# Whether the last signal that was read, or any after it, is not there any more, and was not deleted by the relay.
-_SET_BACK = """
-    SELECT TRUE FROM relays r WHERE source = $1 AND trimmed < $2 AND NOT EXISTS (
-        SELECT FROM signals s WHERE s.source = $1 AND (s.seq = $2 AND s.id = $3 OR $3::text IS NULL AND s.seq >= $2)
-    )
-"""
-
-
-class Member:
-    """One that gets every signal, by position.
-
-    Attributes:
-        items: what it has to yield.
-        behind: what it has missed, which has to be read elsewhere first.
-        wait: seconds until it is worth to look again.
-        unrelayed: whether no relay works, or has worked a moment ago.
-    """
-
-    def __init__(self, place: Server, chain: int, service: str, *, since: float | None) -> None:
-        self.link = MemberLink(place, self._began)
-        self.items: deque[Stored] = deque()
-        self.behind: Behind | None = None
-        self.wait = 0.0
-        self.unrelayed = False
-        self._place, self._chain, self._source, self._since = place, chain, _source(chain, service), since
-        self._position, self._joined = 0, False
-        self._last: str | None = None
-        self._time = self._before = 0.0
-        self._recent: deque[str] = deque(maxlen=10 * AT_ONCE)
-        self._woken = False
-        self._beat_at = 0.0
-
-    def _began(self, db: Connection) -> None:
-        db.add_notify_handler(lambda _: self._wake())
-        db.run([(f'LISTEN "{_channel(self._place)}"', ())])
-
-    def _wake(self) -> None:
-        self._woken = True
-
-    @property
-    def key(self) -> str:
-        """What the members of its kind have in common."""
-        return f"signals/{self._chain}"
-
-    @property
-    def descriptor(self) -> int:
-        """What becomes readable when there is something new; -1: look at once."""
-        db = self.link.db
-        return -1 if db is None or db.closed or self._woken else db.fileno()
-
-    def look(self) -> None:
-        """Get what there is into `items`."""
-        self._woken = False
-        if not self._joined:
-            (((self._position, self._time),),) = self.link.run((_BEGIN, (self._source, self._since)))
-            self._joined, self._last = True, None
-        relay, rows, set_back, *_ = self.link.run(
-            (_RELAY, (self._source,)),
-            (_READ, (self._source, self._position, AT_ONCE)),
-            (_SET_BACK, (self._source, self._position, self._last)),
-            *self._beat(),
-        )
-        if set_back:
-            self._join_again()
-            return
-        self._notice(relay, self._position, self._time)
-        recent = set(self._recent)
-        for seq, item_id, time, body, until in rows if self.behind is None else ():
-            self._position, self._last = seq, item_id
-            if item_id not in recent:  # else a relay has read it again, for a database that was set back
-                self.items.append(Stored(item_id, time, body, int(time <= self._before)))
-                self._time = max(self._time, until)
-                self._recent.append(item_id)
-        self.wait = 0.0 if rows else POLL
-
-    def _join_again(self) -> None:
-        """Continue with a database that was set back, by a backup or a standby: some of what was taken comes again."""
-        if self._time:
-            self._since, self._before = self._time - OVERLAP, self._time
-        self._joined, self.wait = False, 0.0
-
-    def _beat(self) -> list[Statement]:
-        if SystemClock.monotonic() < self._beat_at:
-            return []
-        self._beat_at = SystemClock.monotonic() + _BEAT
-        return [(SEEN, (self.key, self.link.member))]
-
-    def _notice(self, relay: list[Row], position: int, time: float) -> None:
-        self.behind, self.unrelayed = None, not relay
-        if relay:
-            trimmed, since, end, self.unrelayed = relay[0]
-            if position < trimmed:
-                if position < 0:  # it has taken nothing, and asked for what is after `time`
-                    start, taken = time, None
-                else:
-                    taken = max(min(time, end), since)
-                    start = max(taken - OVERLAP, since)
-                self.behind = Behind(position, start, end, taken, trimmed)
-
-    def recovered(self, behind: Behind, found: Iterable[Stored]) -> None:
-        """Continue after what was read elsewhere, oldest first."""
-        missed = {item.id: item for item in found}
-        (rows,) = self.link.run(
-            ("SELECT id FROM signals WHERE source = $1 AND id = ANY($2)", (self._source, list(missed)))
-        )
-        for (stored,) in rows:
-            del missed[stored]
-        for known in self._recent:
-            missed.pop(known, None)
-        self.items += missed.values()
-        self._recent.extend(missed)
-        self._position, self._last = behind.trimmed, None
-        self._time, self.behind = max(self._time, behind.end), None
-
-    def done(self, item_id: str) -> bool:
-        """Mark a signal as done. False when it was not held."""
-        return True
-
-    def done_later(self, item_id: str) -> None:
-        """Mark a signal as done with the next `look`."""
-
-    def leave(self) -> None:
-        """Give back what is held. Without a connection, its lease ends by itself."""
-        if self.link.db is not None:
-            self.link.run(*self._leaving(), (LEFT, (self.link.member,)))
-
-    def _leaving(self) -> list[Statement]:
-        return []
-
-
-_JOIN = f"INSERT INTO groups SELECT $1, $3, * FROM ({_BEGIN}) begin ON CONFLICT (source, name) DO NOTHING"  # noqa: S608
+_JOIN = f"INSERT INTO groups SELECT $1, $3, $4, * FROM ({_BEGIN}) begin ON CONFLICT (source, name) DO NOTHING"  # noqa: S608
 _DONE = "DELETE FROM pending WHERE source = $1 AND name = $2 AND owner = $3 AND id = ANY($4) RETURNING id"
 # What this member owns and does not know of was claimed by an answer that was lost.
 _CLAIM = """
-    UPDATE pending SET owner = $3, until = clock_timestamp() + $5 * interval '1 second', tries = tries + 1
-    WHERE (source, name, id) = (
+    WITH next AS MATERIALIZED (
         SELECT source, name, id FROM pending
         WHERE source = $1 AND name = $2 AND (until <= clock_timestamp() OR owner = $3 AND NOT id = ANY($4))
-        ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED
-    ) RETURNING id, time, body, tries - 1, until
+        ORDER BY seq LIMIT $6 FOR UPDATE SKIP LOCKED
+    )
+    UPDATE pending p SET owner = $3, until = clock_timestamp() + $5 * interval '1 second', tries = tries + 1
+    FROM next WHERE (p.source, p.name, p.id) = (next.source, next.name, next.id)
+    RETURNING p.seq, p.id, p.time, p.body, p.tries - 1, p.until
 """
 _LOCK = "SELECT position, time FROM groups WHERE source = $1 AND name = $2 FOR UPDATE"
 _MOVE = """
@@ -365,7 +241,7 @@ _MOVE = """
         SELECT max(more.seq) AS seq, max(least(more.time, r.position)) AS time FROM more, relays r WHERE source = $1
     )
     UPDATE groups g SET position = last.seq, time = greatest(g.time, last.time)
-    FROM last WHERE source = $1 AND name = $2 AND last.seq IS NOT NULL RETURNING TRUE
+    FROM last WHERE source = $1 AND name = $2 AND last.seq IS NOT NULL RETURNING g.time
 """
 _NEXT = "SELECT extract(epoch FROM min(until) - clock_timestamp())::float8 FROM pending WHERE source = $1 AND name = $2"
 # Many signals take longer than a transaction may that others wait for. Nobody waits for this one.
@@ -394,26 +270,60 @@ _WAS_DONE = """
 _GIVE_BACK = "UPDATE pending SET until = 'epoch' WHERE source = $1 AND name = $2 AND owner = $3"
 
 
-class GroupMember(Member):
-    """One of a group, of which one gets each signal."""
+# What a member has ends with its group, if that is its own.
+_END = f"""
+    WITH gone AS (DELETE FROM groups WHERE source = $1 AND name = $2 AND owner = $3 RETURNING source, name)
+    {_DELETE_PENDING}
+"""  # noqa: S608 # constants
+
+
+class Member:
+    """One of a group, of which one gets each signal. Without a group it has one of its own, which ends with it.
+
+    Attributes:
+        items: what it has to yield.
+        behind: what it has missed, which has to be read elsewhere first.
+        wait: seconds until it is worth to look again.
+        unrelayed: whether no relay works, or has worked a moment ago.
+    """
 
     def __init__(
-        self, place: Server, chain: int, service: str, group: str, *, since: float | None, lease: float
+        self, place: Server, chain: int, service: str, group: str | None, *, since: float | None, lease: float
     ) -> None:
-        super().__init__(place, chain, service, since=since)
-        self._group, self._lease = group, lease
-        self._who = (self._source, group)
+        self.link = MemberLink(place, self._began)
+        self.items: deque[Stored] = deque()
+        self.behind: Behind | None = None
+        self.wait = 0.0
+        self.unrelayed = False
+        self._place, self._source, self._since, self._lease = place, _source(chain, service), since, lease
+        self._owner, self._at_once = ("", 1) if group else (self.link.member, AT_ONCE)
+        self._who = (self._source, group or self.link.member)
+        self._key = f"signals/{chain}/{group}" if group else f"signals/{chain}"
+        self._joined = self._woken = False
+        self._time = self._before = self._beat_at = 0.0
         self._held: dict[str, datetime] = {}
         self._done: set[str] = set()
+        self._recent: deque[str] = deque(maxlen=10 * AT_ONCE)
+
+    def _began(self, db: Connection) -> None:
+        db.add_notify_handler(lambda _: self._wake())
+        db.run([(f'LISTEN "{_channel(self._place)}"', ())])
+
+    def _wake(self) -> None:
+        self._woken = True
 
     @property
-    def key(self) -> str:
-        return f"signals/{self._chain}/{self._group}"
+    def descriptor(self) -> int:
+        """What becomes readable when there is something new; -1: look at once."""
+        db = self.link.db
+        return -1 if db is None or db.closed or self._woken else db.fileno()
 
     def look(self) -> None:
-        self._woken = False
+        """Get what there is into `items`."""
+        self._woken, self.wait = False, 0.0
         if not self._joined:
-            self.link.run((_JOIN, (self._source, self._since, self._group)))
+            joining = (self._source, self._since, self._who[1], self._owner)
+            self.link.run((SEEN, (self._key, self.link.member)), (_JOIN, joining))
             self._joined = True
         if self._claim():
             return
@@ -425,10 +335,14 @@ class GroupMember(Member):
             *self._beat(),
         )
         if not found:
-            self._join_again()
+            # The database was set back, by a backup or a standby: some of what was taken comes again.
+            if self._time:
+                self._since, self._before = self._time - OVERLAP, self._time
+            self._joined = False
             return
-        ((position, self._time),) = found
-        self._notice(relay, position, self._time)
+        ((position, time),) = found
+        self._time = moved[0][0] if moved else time
+        self._notice(relay, position, time)
         if not (moved and self._claim()):
             self.wait = POLL if left is None else max(0.05, min(POLL, left))
 
@@ -436,18 +350,45 @@ class GroupMember(Member):
         me, done = self.link.member, list(self._done)
         *_, rows = self.link.run(
             *([(_DONE, (*self._who, me, done))] if done else []),
-            (_CLAIM, (*self._who, me, list(self._held), self._lease)),
+            (_CLAIM, (*self._who, me, list(self._held), self._lease, self._at_once)),
         )
         self._done.difference_update(done)
         for each in done:
             self._held.pop(each, None)
-        for *item, until in rows:
-            self.items.append(Stored(*item))
-            self._held[item[0]] = until
+        for _, item_id, time, body, tries, until in sorted(rows):
+            self._held[item_id] = until
+            if self._has_had(item_id):
+                self._done.add(item_id)
+            else:
+                self.items.append(Stored(item_id, time, body, tries + (time <= self._before)))
+                self._recent.append(item_id)
         return bool(rows)
 
+    def _has_had(self, item_id: str) -> bool:
+        """Whether it comes again to the only member of a group: from a database that was set back, or the history."""
+        return bool(self._owner) and item_id in self._recent
+
+    def _beat(self) -> list[Statement]:
+        if SystemClock.monotonic() < self._beat_at:
+            return []
+        self._beat_at = SystemClock.monotonic() + _BEAT
+        return [(SEEN, (self._key, self.link.member))]
+
+    def _notice(self, relay: list[Row], position: int, time: float) -> None:
+        self.behind, self.unrelayed = None, not relay
+        if relay:
+            trimmed, since, end, self.unrelayed = relay[0]
+            if position < trimmed:
+                if position < 0:  # it has taken nothing, and asked for what is after `time`
+                    start, taken = time, None
+                else:
+                    taken = max(min(time, end), since)
+                    start = max(taken - OVERLAP, since)
+                self.behind = Behind(position, start, end, taken, trimmed)
+
     def recovered(self, behind: Behind, found: Iterable[Stored]) -> None:
-        missed = list(found)
+        """Continue after what was read elsewhere, oldest first."""
+        missed = [item for item in found if not self._has_had(item.id)]
         with self.link.lock:  # `once` of another thread must not get into this transaction
             try:
                 self.link.run(("BEGIN", ()), (_UNLIMITED, ()))
@@ -463,6 +404,7 @@ class GroupMember(Member):
         self.behind = None
 
     def done(self, item_id: str) -> bool:
+        """Mark a signal as done. False when it was not held."""
         until = self._held.get(item_id)
         rows, ((was_done,),) = self.link.run(
             (_DONE, (*self._who, self.link.member, [item_id])), (_WAS_DONE, (*self._who, item_id, until))
@@ -471,9 +413,12 @@ class GroupMember(Member):
         return bool(rows or was_done)
 
     def done_later(self, item_id: str) -> None:
+        """Mark a signal as done with the next `look`."""
         self._done.add(item_id)
 
-    def _leaving(self) -> list[Statement]:
-        me = (*self._who, self.link.member)
-        self._held.clear()
-        return [(_DONE, (*me, list(self._done))), (_GIVE_BACK, me)]
+    def leave(self) -> None:
+        """Give back what is held. Without a connection, its lease ends by itself."""
+        if self.link.db is not None:
+            me = (*self._who, self.link.member)
+            self._held.clear()
+            self.link.run((_DONE, (*me, list(self._done))), (_GIVE_BACK, me), (_END, me), (LEFT, (self.link.member,)))

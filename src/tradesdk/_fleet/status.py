@@ -11,6 +11,7 @@ from .._postgres.server import Server
 from .._system.clock import SystemClock
 from ..errors import FleetError
 from .member import MemberLink
+from .tables import MISSING, TABLES, check, names_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ _PARTS = {
                 SELECT min(time) FROM signals s WHERE s.source = g.source AND s.seq > g.position
             ))),
             to_timestamp(nullif(g.time, 0))
-        FROM groups g LEFT JOIN pending p USING (source, name)
+        FROM groups g LEFT JOIN pending p USING (source, name) WHERE g.owner = ''
         GROUP BY source, g.source, g.name, g.position, g.time ORDER BY 1, 2, 3
         """,
     ),
@@ -163,7 +164,8 @@ def status(place: Server) -> FleetStatus:
     with closing(MemberLink(place)) as link:
         link.run((_NOW, ()))  # which connects
         began = SystemClock().now()
-        (((now, version),),) = link.run((_NOW, ()))
+        ((now, version),), missing = link.run((_NOW, ()), (MISSING, (names_of(TABLES), f'"{place.schema}"')))
+        check(place, missing)
         ahead = now - (began + SystemClock().now()) / 2
         found: dict[str, Any] = {}
         unread: dict[str, str] = {}

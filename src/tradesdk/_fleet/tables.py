@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 from contextlib import closing
 
+from .._postgres.problems import by_state
 from .._postgres.server import Server
 from .._values.row import Row
 from ..errors import FleetError
 from . import member, rate, signals
-from .member import MemberLink
+from .member import MemberLink, fleet_error
 
 TABLES = (*member.TABLES, *rate.TABLES, *signals.TABLES)
 MISSING = "SELECT name FROM unnest(?::text[]) AS name WHERE to_regclass(? || '.' || name) IS NULL"
@@ -37,7 +38,7 @@ def create(place: Server, more: Sequence[str]) -> bool:
             (MISSING, (names, schema)),
             ("SELECT to_regnamespace(?) IS NOT NULL", (schema,)),
         )
-        if len(missing) == len(names):
+        if len(missing) == len(names):  # a new fleet
             if not is_there:
                 statements.insert(0, f"CREATE SCHEMA {schema}")
             link.run(*((statement, ()) for statement in statements), ("COMMIT", ()))
@@ -57,8 +58,10 @@ def names_of(statements: Sequence[str]) -> list[str]:
 
 
 def check(place: Server, missing: Sequence[Row]) -> None:
-    """Raise a `FleetError` if tables are missing beside others."""
+    """Raise a `FleetError` if tables are missing."""
+    if len(missing) >= len(names_of(TABLES)):
+        raise fleet_error(by_state("42P01", place))
     if missing:
         lacks = ", ".join(name for (name,) in missing)
         what = f"{place.shown} lacks tables of tradesdk in its schema {place.schema}: {lacks}"
-        raise FleetError(what, code="fleet_lost", hint="restore a backup, or use a new schema")
+        raise FleetError(what, code="fleet_lost", hint="restore a backup")

@@ -160,7 +160,7 @@ def connect(server: Server, session: str = "", seconds: float = ANSWER) -> Conne
         else:
             raise failed
         check_version(server, db.info.server_version)
-        ((answer,),) = db.run([(BEGIN, (server.schema, session))], max(0.0, end - SystemClock.monotonic()))
+        ((answer,),) = db.run([(Unprepared(BEGIN), (server.schema, session))], max(0.0, end - SystemClock.monotonic()))
         check(server, answer)
     except BaseException:
         if db is not None:

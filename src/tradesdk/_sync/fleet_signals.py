@@ -22,8 +22,6 @@ from .concurrency import Interrupted, Interruptible
 if TYPE_CHECKING:
     from typing import Self
 
-    from .._fleet.signals import Member
-
 _LONGEST_NAME = 100
 
 
@@ -99,14 +97,10 @@ class FleetSignals:
         known = client.base_url if client is not None and base_url is None else base_url
         self._service = settings.base_url(known, allow_insecure=True)
         place = server(url, schema)
-        from .._fleet.signals import GroupMember, Member  # needs psycopg, an extra
+        from .._fleet.signals import Member  # needs psycopg, an extra
 
         self.group, self._client, self._reports, self._manual_ack = group, client, reports, manual_ack
-        self._member: Member
-        if group is None:
-            self._member = Member(place, self.chain, self._service, since=first)
-        else:
-            self._member = GroupMember(place, self.chain, self._service, group, since=first, lease=lease)
+        self._member = Member(place, self.chain, self._service, group, since=first, lease=lease)
         self._interruptible = Interruptible()
         self._taken: str | None = None
         self._unrelayed = False

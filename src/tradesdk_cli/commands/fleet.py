@@ -15,6 +15,9 @@ from tradesdk_cli.errors import ConfigProblem
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tradesdk import Spending
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.session import Session
 
@@ -90,28 +93,72 @@ def status(ctx: typer.Context) -> None:
         from tradesdk_cli.pay.records import spending_record
 
         found = status(url)
-        money, unread = None, dict(found.unread)
+        spending, unread = None, dict(found.unread)
         try:
-            money = spending_record(run.ledger.spending(Budget.from_environment(), now=run.now()))
+            spending = run.ledger.spending(Budget.from_environment(), now=run.now())
         except LedgerError as error:
             if error.code != "ledger_denied":
                 raise
             unread["money"] = error.message
-        record: dict[str, Any] = {
-            "server": found.server,
-            "version": found.version,
-            "clock_seconds": round(found.ahead, 1),
-            **{
-                name: [_fields(one) for one in getattr(found, name)]
-                for name in ("relays", "groups", "members", "windows")
-                if name not in unread
-            },
-            "money": money,
-            "unread": unread or None,
-        }
-        run.out.one(record)
-        if unread and run.out.draws(many=False):
-            run.out.note(f"this user may not read: {', '.join(sorted(unread))}")
+        if run.out.draws(many=False):
+            run.out.draw(lambda console: _draw(console, run, found, spending))
+            if unread:
+                run.out.note(f"this user may not read: {', '.join(sorted(unread))}")
+            return
+        parts = {name: [_fields(one) for one in getattr(found, name)] for name in _PARTS if name not in unread}
+        run.out.one(
+            {
+                **parts,
+                "money": None if spending is None else spending_record(spending),
+                "unread": unread or None,
+                "server": found.server,
+                "version": found.version,
+                "clock_seconds": round(found.ahead, 1) + 0.0,  # no -0.0
+            }
+        )
+
+
+_PARTS = {
+    "relays": "no relay stores signals: trade fleet relay --chain base",
+    "groups": "no group takes signals: trade signals stream --chain base --group NAME",
+    "members": "nobody was heard of in the last minute",
+    "windows": "no answer has told of a limit yet",
+}
+
+
+def _draw(console: Console, run: Session, found: Any, spending: Spending | None) -> None:
+    """A table for each part, then the money as `pay budget` shows it, then the server."""
+    from rich.text import Text
+
+    from tradesdk_cli.output import columns
+    from tradesdk_cli.output.table import render_list
+    from tradesdk_cli.pay.records import render_spending
+
+    known = {
+        "relays": columns.RELAYS,
+        "groups": columns.GROUPS,
+        "members": columns.MEMBERS,
+        "windows": columns.WINDOWS,
+    }
+    for name, none in _PARTS.items():
+        if name in found.unread:
+            continue
+        rows = [_fields(one) for one in getattr(found, name)]
+        for row in rows:
+            row["state"] = "working" if row.get("is_working") else "stopped"
+            row["seen_at"] = run.now() - row.get("seen", 0.0)
+        console.print(Text("rate limits" if name == "windows" else name, style="bold"))
+        if rows:
+            render_list(console, known[name], rows, run.out.width, indent=2, now=run.now)
+        else:
+            console.print(Text(f"  {none}"))
+        console.print()
+    if spending is not None:
+        render_spending(console, spending)
+        console.print()
+    ahead = round(found.ahead, 1)
+    clock = f"its clock is {abs(ahead)} s {'ahead of' if ahead > 0 else 'behind'} this machine's" if ahead else ""
+    console.print(Text(f"{found.server} (PostgreSQL {found.version}){clock and ', '}{clock}"))
 
 
 def _fields(one: Any) -> dict[str, Any]:

@@ -35,6 +35,8 @@ _STATES = {
     "open": "cyan",
     "closed": "dim",
     "WAITING FOR SIGNAL": "dim",
+    "working": "green",
+    "stopped": "yellow",
     "delivered": "green",
     "answered": "green",
     "unknown": "yellow",

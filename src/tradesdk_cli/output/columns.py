@@ -254,6 +254,39 @@ TOOLS = (
     Column("description"),
 )
 
+RELAYS = (
+    Column("chain", "chain"),
+    Column("state", "state"),
+    Column("holder", "id"),
+    Column("signals", "number", optional=True),
+    Column("newest", "time"),
+    Column("service", "id", optional=True),
+)
+
+GROUPS = (
+    Column("chain", "chain"),
+    Column("name", "id"),
+    Column("waiting", "number"),
+    Column("in_hand", "number", title="in hand"),
+    Column("late", "number"),
+    Column("oldest", "time"),
+    Column("position", "time", title="read up to", optional=True),
+    Column("service", "id", optional=True),
+)
+
+MEMBERS = (
+    Column("name", "id"),
+    Column("uses", "id"),
+    Column("seen_at", "time", title="seen"),
+)
+
+WINDOWS = (
+    Column("key", "id"),
+    Column("limit", "number"),
+    Column("remaining", "number"),
+    Column("resets", "time"),
+)
+
 BUDGETS = (
     Column("budget", "id"),
     Column("limit", "usd"),

@@ -147,8 +147,8 @@ class Engine(ABC):
 
     def _problem(self, error: Exception, consequence: str) -> LedgerError:
         if not isinstance(error, errors.UnusableLedgerError):
-            how = errors.damaged if isinstance(error, errors.DamagedRowError) else errors.failed
-            error = how(self.shown, str(error))
+            is_damage = isinstance(error, errors.DamagedRowError)
+            error = self.damaged(str(error)) if is_damage else errors.failed(self.shown, str(error))
         found = LedgerError(f"{error.what}; {consequence}", code=error.code, hint=error.hint)
         found.__cause__ = error.__cause__
         return found

@@ -124,10 +124,10 @@ FIND = (
     "OR (waits = 1 AND reply IS NOT NULL AND updated > ? AND updated <= ?)) "
     "ORDER BY seq DESC LIMIT 1"
 )
-# Some at once: after a month without a call, all of them may take longer than a server has to answer.
+# Some at once: others wait for the lock meanwhile, and after a month without a call there may be very many.
 FORGET = (
     "UPDATE payments SET reply = NULL, revision = revision + 1 "  # noqa: S608
-    f"WHERE seq IN (SELECT seq FROM payments WHERE {_COLLECTED} AND updated < ? ORDER BY updated LIMIT 1000)"
+    f"WHERE seq IN (SELECT seq FROM payments WHERE {_COLLECTED} AND updated < ? ORDER BY updated LIMIT 20)"
 )
 SEQ = "SELECT seq FROM payments WHERE id = ?"
 NEWEST = f"SELECT {_ROW} FROM payments WHERE seq < ? ORDER BY seq DESC LIMIT ?"  # noqa: S608
