@@ -32,7 +32,7 @@ LONGEST_VALIDITY = 3600
 _PART_SIZE = 20
 # An escape of JSON is passed over whole: without its letter, the text could not be read any more.
 _PIECE = re.compile(rf"\\(?:u[0-9A-Fa-f]{{4}}|[\s\S])|[0-9A-Za-z+/=]{{{_PART_SIZE},}}")
-_SIGNATURE = re.compile(r"0x[0-9a-fA-F]{130}")
+_SIGNATURE = re.compile(r'"signature":\s*"(0x[0-9a-fA-F]+)"')
 
 
 class SignedHeader(str):
@@ -329,7 +329,7 @@ class Payment:
             inside = binascii.a2b_base64(self.header).decode("utf-8", "replace")  # the signature is in there as digits
         except ValueError:
             inside = ""
-        secrets = [self.header.lower(), *(found[0].lower() for found in _SIGNATURE.finditer(inside))]
+        secrets = [self.header.lower(), *(found[1].lower() for found in _SIGNATURE.finditer(inside))]
 
         def hide(found: re.Match[str]) -> str:
             # Steps of that length find every longer part, wherever it was cut.

@@ -114,6 +114,11 @@ def offer_error(response: RawResponse) -> str | None:
     return None
 
 
+def signature_of(payment: Payment) -> bytes:
+    """The signature of a payment that is being sent."""
+    return bytes.fromhex(read_header(payment.header or "")["payload"]["signature"][2:])
+
+
 def is_upfront(payment: Payment) -> bool:
     """Whether a payment that is being sent is for a service that takes the money before it does the work."""
     try:
