@@ -31,7 +31,7 @@ from .._rows import each_of
 
 OWNER = Account.from_key("0x" + "2b" * 32)
 OTHER = Account.from_key("0x" + "2c" * 32)
-PRICE = 20_000
+PRICE = 30_000
 
 
 @pytest.fixture
@@ -145,27 +145,27 @@ OF = ["key", "contract", "wallet to be deployed"]
 
 
 @each_of("of", OF)
-@each_of("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_every_signer_under_an_event_loop(kind: type[Wallet], of: str) -> None:
     with MockService(clock=MockClock(START), signals="scripted") as mock:
         signer = made(mock, kind, of)
-        bought = await async_buyer(mock, signer).token_avg_prices(["ETH"])
+        bought = await async_buyer(mock, signer).token_prices(["ETH"])
         assert bought.charged is True
         (taken,) = mock.payments.assert_charged(times=1, amount=PRICE)
         assert taken.payer == signer.address
 
 
 @each_of("of", OF)
-@each_of("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_signer_in_the_blocking_client(kind: type[Wallet], of: str) -> None:
     with MockService(clock=MockClock(START), signals="scripted") as mock:
         client = buyer(mock, made(mock, kind, of))
         if kind in (AsyncByDigest, AsyncByTypedData):
             with pytest.raises(TradeError, match="the signer is async, and this client is blocking"):
-                client.token_avg_prices(["ETH"])
+                client.token_prices(["ETH"])
             mock.payments.assert_charged(times=0)
         else:
-            assert client.token_avg_prices(["ETH"]).charged is True
+            assert client.token_prices(["ETH"]).charged is True
             mock.payments.assert_charged(times=1, amount=PRICE)
 
 
@@ -176,7 +176,7 @@ GOOD = b"\x01" * 65
 
 def refusal(mock: MockService, change: Callable[[bytes], Any], **more: Any) -> PaymentRefusedError:
     with pytest.raises(PaymentRefusedError) as caught:
-        buyer(mock, ByDigest(deployed(mock), change=change), **more).token_avg_prices(["ETH"])
+        buyer(mock, ByDigest(deployed(mock), change=change), **more).token_prices(["ETH"])
     assert caught.value.code == "signer_failed"
     return caught.value
 
@@ -206,7 +206,7 @@ def test_any_bytes_are_sent_as_they_are(size: int) -> None:
         content = bytes(range(1, 256)) * 13
         signer = ByDigest(deployed(mock), change=lambda _: "0x" + content[:size].hex())
         with pytest.raises(TradeError) as caught:
-            buyer(mock, signer).token_avg_prices(["ETH"])
+            buyer(mock, signer).token_prices(["ETH"])
         assert caught.value.code == "signature_rejected"
         assert "is_contract = True" in caught.value.hint
         (sent,) = mock.payments.submissions()
@@ -217,7 +217,7 @@ def test_a_contract_that_does_not_say_so(mock: MockService) -> None:
     signer = ByDigest(deployed(mock))
     signer.is_contract = False
     with pytest.raises(PaymentRefusedError, match=f"signed other data, or as {OWNER.address}") as caught:
-        buyer(mock, signer).token_avg_prices(["ETH"])
+        buyer(mock, signer).token_prices(["ETH"])
     assert (caught.value.code, caught.value.charged) == ("signer_failed", False)
     assert "that of a smart contract wallet says is_contract = True" in caught.value.message
 
@@ -225,10 +225,10 @@ def test_a_contract_that_does_not_say_so(mock: MockService) -> None:
 def test_names_need_a_purchase_secret(mock: MockService, monkeypatch: pytest.MonkeyPatch) -> None:
     client = buyer(mock, ByDigest(deployed(mock)))
     with pytest.raises(PaymentRefusedError) as caught:
-        client.token_avg_prices(["ETH"], purchase="today")
+        client.token_prices(["ETH"], purchase="today")
     assert (caught.value.code, "TRADE_PURCHASE_SECRET" in caught.value.hint) == ("no_purchase_secret", True)
     monkeypatch.setenv("TRADE_PURCHASE_SECRET", "5e" * 32)
-    assert [client.token_avg_prices(["ETH"], purchase="today").again for _ in range(2)] == [False, True]
+    assert [client.token_prices(["ETH"], purchase="today").again for _ in range(2)] == [False, True]
     mock.payments.assert_charged(times=1, amount=PRICE)
 
 
@@ -242,7 +242,7 @@ def held(client: MarketClient) -> int:
 def test_the_wallet_is_asked_before_its_payment_is_sent(mock: MockService) -> None:
     """The node has the signature then, so that counts as handing it over."""
     client = buyer(mock, ByDigest(deployed(mock)), node=True)
-    bought = client.token_avg_prices(["ETH"])
+    bought = client.token_prices(["ETH"])
     assert bought.payment is not None
     assert (bought.charged, bought.payment.submissions) == (True, 2)
     assert calls(mock) == ["balance", "code", "valid"]
@@ -252,10 +252,11 @@ def test_the_wallet_is_asked_before_its_payment_is_sent(mock: MockService) -> No
 
 def test_what_the_wallet_does_not_accept_is_held_and_not_sent(mock: MockService) -> None:
     """The same nonce is signed again when it has expired; the chain takes it once."""
-    wallet, ledger = deployed(mock), Ledger.memory()
-    client = buyer(mock, ByDigest(wallet, OTHER), node=True, ledger=ledger)
+    wallet = deployed(mock)
+    signer = ByDigest(wallet, OTHER)
+    client = buyer(mock, signer, node=True)
     with pytest.raises(PaymentRefusedError) as caught:
-        client.token_avg_prices(["ETH"])
+        client.token_prices(["ETH"])
     error = caught.value
     assert (error.code, error.charged) == ("signer_failed", "unknown")
     assert f"the wallet {wallet.address} does not accept its signature" in error.message
@@ -264,7 +265,8 @@ def test_what_the_wallet_does_not_accept_is_held_and_not_sent(mock: MockService)
     assert held(client) == PRICE
     assert mock.payments.submissions() == []
     mock.clock.advance(70)
-    again = buyer(mock, ByDigest(wallet), node=True, ledger=ledger).token_avg_prices(["ETH"])
+    signer.owner = OWNER
+    again = client.token_prices(["ETH"])
     assert again.payment is not None
     assert (again.charged, again.payment.id, again.payment.nonce) == (True, error.payment.id, error.payment.nonce)
     mock.payments.assert_charged(times=1, amount=PRICE)
@@ -275,20 +277,20 @@ def test_one_that_is_not_deployed(mock: MockService) -> None:
     wallet = mock.payments.wallet(OWNER.address)
     client = buyer(mock, ByDigest(wallet), node=True)
     with pytest.raises(PaymentRefusedError) as caught:
-        client.token_avg_prices(["ETH"])
+        client.token_prices(["ETH"])
     assert (caught.value.code, caught.value.charged) == ("signer_failed", False)
     assert (
         "is not deployed, and its signature does not have the call that deploys it (ERC-6492)" in caught.value.message
     )
     assert (held(client), mock.payments.submissions()) == (0, [])
     good = buyer(mock, ByDigest(wallet, change=wallet.wrapped), node=True)
-    assert good.token_avg_prices(["ETH"]).charged is True
+    assert good.token_prices(["ETH"]).charged is True
     assert calls(mock) == ["balance", "code"] * 2, "no node got a signature"
-    assert good.token_avg_prices(["BRETT"]).charged is True
+    assert good.token_prices(["BRETT"]).charged is True
     assert calls(mock)[4:] == ["code", "valid"], "by its first payment it is deployed"
 
 
-@each_of("call", ["eth_getCode", "eth_call", "*"])
+@pytest.mark.parametrize("call", ["eth_getCode", "eth_call", "*"])
 @each_of(("code", "is_refusal"), [(-32000, False), (3, True)])
 def test_a_node_that_does_not_tell_decides_nothing(call: str, code: int, is_refusal: bool) -> None:
     """But the wallet may refuse with an error of its own, as contracts do."""
@@ -297,11 +299,27 @@ def test_a_node_that_does_not_tell_decides_nothing(call: str, code: int, is_refu
         client = buyer(mock, ByDigest(deployed(mock)), node=True)
         if is_refusal and call == "eth_call":
             with pytest.raises(PaymentRefusedError, match="does not accept its signature"):
-                client.token_avg_prices(["ETH"])
+                client.token_prices(["ETH"])
             assert held(client) == PRICE
         else:
-            assert client.token_avg_prices(["ETH"]).charged is True
+            assert client.token_prices(["ETH"]).charged is True
             mock.payments.assert_charged(times=1, amount=PRICE)
+
+
+def test_resuming_needs_no_wallet(mock: MockService) -> None:
+    """With a node as well: what is sent again is not asked about."""
+    ledger = Ledger.memory()
+    mock.add_fault("status", paid="only", status=503, executed=True)
+    with pytest.raises(TradeError) as caught:
+        buyer(mock, ByDigest(deployed(mock)), ledger=ledger, max_retries=0).token_prices(["ETH"])
+    mock.clear_faults()
+    payment = getattr(caught.value, "payment", None)
+    assert isinstance(payment, Payment)
+    with pytest.raises(TradeError) as resumed:
+        buyer(mock, None, node=True, ledger=ledger).payments.resume(payment.id)
+    assert resumed.value.code == "paid_undelivered", "the service keeps no answers"
+    assert "valid" not in calls(mock)
+    mock.payments.assert_charged(times=1, amount=PRICE)
 
 
 def test_one_of_several_nodes_is_enough(mock: MockService) -> None:
@@ -310,7 +328,7 @@ def test_one_of_several_nodes_is_enough(mock: MockService) -> None:
     witness = ChainWitness(mock.rpc_url, f"{mock.rpc_url}/two", http_client=http, clock=mock.clock)
     client = MarketClient(**settings(mock, ByDigest(deployed(mock), OTHER), http_client=http, witness=witness))
     with pytest.raises(PaymentRefusedError, match="does not accept its signature"):
-        client.token_avg_prices(["ETH"])
+        client.token_prices(["ETH"])
     assert str(witness.code(OWNER.address)) == (
         "the address has no code: it is the account of a key, or a wallet that is not deployed yet"
     )
@@ -336,10 +354,10 @@ def test_no_log_shows_a_signature(mock: MockService, caplog: pytest.LogCaptureFi
         caplog.set_level(logging.DEBUG, name)
     content = bytes(range(1, 256))[:100]
     mock.add_fault("rpc_error", nth=3, call="eth_call", code=-1, message=f"bad: {content.hex()}")
-    mock.add_fault("body", route="/v1/token-avg-prices", paid="only", text=f"bad: 0x{content.hex()}")
+    mock.add_fault("body", route="/v1/token-prices", paid="only", text=f"bad: 0x{content.hex()}")
     client = buyer(mock, ByDigest(deployed(mock), change=lambda _: content), node=True, max_retries=0)
     with pytest.raises(TradeError) as caught:
-        client.token_avg_prices(["ETH"])
+        client.token_prices(["ETH"])
     said = f"{caplog.text} {caught.value!r} {caught.value} {caught.value.__cause__!r}"
     assert "eth_call" in said
     assert content.hex()[:40] not in said
@@ -361,11 +379,11 @@ async def test_a_cancellation_while_the_node_is_asked(mock: MockService) -> None
     )
     client = async_buyer(mock, ByDigest(deployed(mock)), witness=witness)
     with anyio.move_on_after(0.1):
-        await client.token_avg_prices(["ETH"])
+        await client.token_prices(["ETH"])
     (payment,) = await client.payments.list()
     assert (payment.in_doubt, payment.submissions) == (True, 1)
     slow = False
-    again = await client.token_avg_prices(["ETH"])
+    again = await client.token_prices(["ETH"])
     assert again.payment is not None
     assert (again.charged, again.payment.nonce) == (True, payment.nonce)
     mock.payments.assert_charged(times=1, amount=PRICE)

@@ -163,7 +163,8 @@ class Payment:
             the local clock.
         header: the signed payment as it is sent; None if it was not handed over, and once its outcome is known.
         submissions: how many times it may have reached the service, or a node that asks a contract wallet about it;
-            when it is signed after it was proven unpaid, since then. At stage SENT, 0 means that it was not handed over.
+            when it is signed after it was proven unpaid, since then. At stage SENT, 0 means that it was not handed
+            over.
         signatures: how many times it was signed, each time with the same nonce.
         settle_failed: the number of the newest signature that the service failed to settle; 0: none.
         receipt: the receipt of the settlement, if there is one.

@@ -136,7 +136,7 @@ def purchase(
     asked: tuple[str, int] | None = None  # the expired signature that the service keeps no answer for
     pause = _SHORTEST_PAUSE
     proves = True  # what would be refused may ask the witness
-    verifies = buyer.has_node and buyer.is_contract
+    verifies = buyer.has_node  # a contract wallet may be asked
     since = math.inf  # an unnamed payment that was signed earlier is another purchase; what this call signs never is
 
     def record(report: Report, ends: Collect | ReleaseClaim | Reopen | None = None) -> Steps[None]:
@@ -290,7 +290,7 @@ def purchase(
                 if submitted is None:  # another call was faster, or there is room now
                     continue
                 row, started = submitted, None
-                if verifies:
+                if verifies and buyer.is_contract:
                     verifies = False
                     end = replace(tries.unsent("interrupted"), meaning=OPEN, sent=True)  # a node may take it
                     is_asked, why_not = yield Verify(row.payment)
