@@ -46,6 +46,7 @@ PUBLIC = {
     "wallet_message",
     "LocalSigner",
     "Account",
+    "AccountCode",
     "Usage",
     "Quota",
     "Agent",

@@ -104,6 +104,7 @@ def test_values_about_payments_are_documented() -> None:
         "Batch",
         "TokenQuery",
         "ChainVerdict",
+        "AccountCode",
     ):
         one = getattr(tradesdk, name)
         told = one.__doc__

@@ -149,6 +149,7 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .payments.budget import Spending as Spending
     from .payments.budget import WindowSpending as WindowSpending
     from .payments.ledger.store import Ledger as Ledger
+    from .payments.results import AccountCode as AccountCode
     from .payments.results import ChainVerdict as ChainVerdict
     from .payments.results import DryRun as DryRun
     from .payments.results import MarketResult as MarketResult
@@ -212,7 +213,7 @@ _HOMES = {
     "payments.batches": "Batch",
     "payments.budget": "Budget Spending WindowSpending",
     "payments.ledger.store": "Ledger",
-    "payments.results": "ChainVerdict DryRun MarketResult Quote Reconciliation",
+    "payments.results": "AccountCode ChainVerdict DryRun MarketResult Quote Reconciliation",
     "payments.signing.keystore": "create_keystore keystore_address",
     "payments.signing.signer": "DigestSigner LocalSigner Signer TypedDataSigner wallet_message",
 }

@@ -297,7 +297,11 @@ class PaymentError(TradeError):
 
 
 class PaymentRefusedError(PaymentError):
-    """Your guards or budgets refused the payment. Nothing was signed for this call."""
+    """Your guards or budgets refused the payment. Nothing was sent for this call.
+
+    One exception: a contract wallet that was asked through a node did not accept its signature (`signer_failed`). The
+    node has the signature, so `payment` is held.
+    """
 
 
 class PaymentRejectedError(PaymentError):

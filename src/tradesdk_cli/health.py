@@ -7,7 +7,7 @@ import stat
 import sys
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from itertools import chain
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tradesdk_cli.config.settings import DEFAULT
 from tradesdk_cli.errors import CONFIG, OTHER
-from tradesdk_cli.text import counted, dollars, maybe_dollars, one_line
+from tradesdk_cli.text import counted, dollars, maybe_dollars, one_line, usd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -218,13 +218,46 @@ def market(run: Session) -> list[Finding]:
 
 
 def wallet(run: Session, environ: Mapping[str, str]) -> list[Finding]:
-    """Where the key that pays is, and its address, as far as that is told without a password."""
+    """Where the key that pays is, its address as far as that is told without a password, and what a node says of it."""
+    (found,) = _key(run, environ)
+    address = found.facts.get("address")
+    return [found] if address is None else _on_chain(run, found, address, environ)
+
+
+def _on_chain(run: Session, found: Finding, address: str, environ: Mapping[str, str]) -> list[Finding]:
+    """The same with the wallet's balance, and what code is at its address."""
+    from tradesdk import ChainWitness
+
+    fund = f"add USDC on Base to {address}"
+    if run.settings.mock:
+        fund = f"{run.settings.program} mock payments set-balance {address} 10"
+        http = run.enter(run.mock.http_client())
+        node = ChainWitness(run.mock.service.rpc_url, http_client=http)
+    elif run.settings.rpc_url is not None:
+        node = ChainWitness(*environ["TRADE_RPC_URL"].split(), timeout=TIMEOUT)
+    else:
+        return [found]
+    with node:
+        balance, code = node.balance(address), node.code(address)
+    facts = found.facts | {"balance_usd": maybe_dollars(balance), "code": None if code is None else code.kind}
+    has = "the node does not tell what it has" if balance is None else f"{dollars(usd(balance))} of USDC"
+    shown = replace(found, said=f"{found.said}; {has}", facts=facts)
+    findings = [replace(shown, status="warning", next=fund) if balance == 0 else shown]
+    if code is not None and code.kind != "none":
+        findings.append(Finding("wallet", "warning", one_line(str(code)), None, {"code": code.kind}))
+    return findings
+
+
+def _key(run: Session, environ: Mapping[str, str]) -> list[Finding]:
+    """Where the key is, and its address."""
     from tradesdk import ConfigError, LocalSigner, keystore_address
     from tradesdk_cli.explain import problem_of
-    from tradesdk_cli.wallet import KEY, KEYSTORE, keystore_path
+    from tradesdk_cli.wallet import KEY, KEYSTORE, keystore_path, play_money
 
     if run.settings.mock:
-        return [Finding("wallet", "ok", f"play money of the mock world {run.settings.world}", None, {"source": "mock"})]
+        address = play_money(run.mock.service.world.seed, lambda _: None).address
+        said = f"play money of the mock world {run.settings.world}"
+        return [Finding("wallet", "ok", said, None, {"source": "mock", "address": address})]
     if environ.get(KEY):
         try:
             address = LocalSigner.from_env(KEY).address

@@ -101,7 +101,7 @@ async def test_the_balance_is_the_most_that_a_node_says(mock: MockService, caplo
         assert await witness.balance(address.lower()) == 1_234_567
         mock.add_fault("chain_id")
         assert await witness.balance(address) is None
-        told = [one for one in caplog.records if getattr(one, "event", "") == "balance_unknown"]
+        told = [one for one in caplog.records if getattr(one, "event", "") == "wallet_unknown"]
         assert len(told) == 3
         assert KEY not in caplog.text
         for wrong in ("", "0x12", address[:-1], 5):

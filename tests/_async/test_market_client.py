@@ -20,6 +20,7 @@ from tradesdk import (
     InvalidArgumentError,
     Ledger,
     LocalSigner,
+    NotFoundError,
     PaymentRefusedError,
     TradeError,
 )
@@ -102,6 +103,22 @@ def test_an_api_key_without_the_wish_to_send_it() -> None:
     assert "key-that-is-given" not in str(caught.value)
     with pytest.raises(ConfigError, match="TRADE_API_KEY"):
         market_of(Seller(), send_api_key=True)
+
+
+@each_of(
+    ("body", "is_elsewhere"),
+    [
+        ({"error": {"code": "not_found", "message": "No such path."}}, True),
+        ("<html>", True),
+        (["unknown token"], True),
+        ({"success": False, "data": None, "error": "unknown token"}, False),
+    ],
+)
+async def test_a_404_says_that_market_data_may_be_elsewhere(body: Any, is_elsewhere: bool) -> None:
+    """Unless it has the form of the market data's own errors."""
+    with pytest.raises(NotFoundError) as caught:
+        await market_of(gives(body, 404)).token_prices(TWO)
+    assert ("base_url= or TRADE_MARKET_BASE_URL" in str(caught.value)) is is_elsewhere
 
 
 async def test_a_401_says_how_to_send_the_key() -> None:

@@ -121,10 +121,14 @@ MALFORMED: dict[str, tuple[Callable[[], httpx.Response], str]] = {
     "an empty body": (lambda: _body(b""), "unsupported_payment"),
     "a page": (lambda: _body(b"<h1>Payment required</h1>"), "unsupported_payment"),
     "an error of the account API": (lambda: _body('{"error": {"code": "x", "message": "y"}}'), "unsupported_payment"),
-    "a good offer in the body": (lambda: _body(json.dumps(offer_2())), "unsupported_payment"),
+    "an offer in the body that is cut short": (lambda: _body(json.dumps(offer_2())[:-1]), "unsupported_payment"),
+    "one of version 2.5": (lambda: _body(json.dumps(offer_2(x402Version=2.5))), "unsupported_payment"),
+    "one in the body that accepts null": (lambda: _body(json.dumps(offer_2(accepts=None))), "malformed_offer"),
+    "one in the body with nothing accepted": (lambda: _body(json.dumps(offer_2(accepts=[]))), "no_offer"),
     "an offer of version 1": (lambda: _body(json.dumps(VERSION_1)), "unsupported_payment"),
     "deep JSON in the body": (lambda: _body(DEEP.replace(": 2,", ": 1,")), "unsupported_payment"),
     "more in the body than is read": (lambda: _body(json.dumps(VERSION_1) + " " * 200_000), "unsupported_payment"),
+    "a larger offer in the body": (lambda: _body(json.dumps(offer_2(more="x" * 70_000))), "offer_too_large"),
 }
 
 

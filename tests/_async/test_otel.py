@@ -169,7 +169,7 @@ async def test_a_purchase(mock: MockService, telemetry: Telemetry) -> None:
     assert purchase.name == "purchase /v1/token-prices"
     assert offered.status.is_unset, "an offer is no error"
     assert offered.parent == paid.parent == purchase.context
-    assert events(purchase) == ["quote", "sign"]
+    assert events(purchase) == ["quote", "sign", "recipient_remembered"]
     assert purchase.attributes == {
         "url.path": "/v1/token-prices",
         "tradesdk.purchase.outcome": "delivered",
@@ -190,7 +190,7 @@ async def test_a_payment_that_is_resent_and_one_that_fails(telemetry: Telemetry)
     shop = Shop(["lost before"])
     await shop.buy()
     purchase = telemetry.spans["purchase /v1/token-prices"]
-    assert events(purchase) == ["quote", "sign", "payment_resent"]
+    assert events(purchase) == ["quote", "sign", "recipient_remembered", "payment_resent"]
     assert purchase.attributes is not None
     assert purchase.attributes["tradesdk.wait_seconds"] == pytest.approx(shop.clock.waits[0])
     sent = [span.attributes or {} for span in telemetry.exporter.get_finished_spans()[1:3]]

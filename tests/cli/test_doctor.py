@@ -248,6 +248,30 @@ def test_the_wallet(bare: Terminal) -> None:
     assert found(bare("doctor"), "wallet")["status"] == "problem"
 
 
+def test_what_a_node_says_of_the_wallet(bare: Terminal, shop: MockServer) -> None:
+    """Its balance, and in one sentence that there is code at its address. Without a node, nothing of it."""
+    bare.env["TRADE_WALLET_KEY"] = KEY
+    address = found(bare("doctor"), "wallet")["facts"]["address"]
+    bare.env["TRADE_RPC_URL"] = shop.rpc_url
+    shop.payments.set_balance(address, 12_340_000)
+    row = found(bare("doctor"), "wallet")
+    assert (row["status"], row["facts"]["balance_usd"], row["facts"]["code"]) == ("ok", "12.34", "none")
+    assert row["said"].endswith("; $12.34 of USDC")
+    shop.payments.set_balance(address, 0)
+    shop.payments.delegate(address)
+    run = bare("doctor")
+    empty, code = (row for row in run.lines if row["check"] == "wallet")
+    assert (empty["status"], empty["next"]) == ("warning", f"add USDC on Base to {address}")
+    assert (code["status"], code["facts"]) == ("warning", {"code": "delegated"})
+    assert code["said"].count(". ") == 0
+    assert "(EIP-7702): a service may refuse its payments" in code["said"]
+    shop.add_fault("rpc_error", call="*", code=-1, message="no")
+    row = found(bare("doctor"), "wallet")
+    assert (row["status"], row["facts"]["balance_usd"], row["facts"]["code"]) == ("ok", None, None)
+    assert row["said"].endswith("; the node does not tell what it has")
+    assert shop.rpc_url not in bare("doctor").out
+
+
 @pytest.mark.long
 def test_a_ledger(bare: Terminal, shop: MockServer) -> None:
     bare.env |= {"TRADE_MARKET_BASE_URL": shop.url, "TRADE_WALLET_KEY": KEY}

@@ -15,6 +15,7 @@ from tradesdk import (
     Payment,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
+    PaymentStage,
     RawResponse,
     ReasonCode,
     RetryPolicy,
@@ -38,6 +39,8 @@ from tradesdk.payments.effects import (
     Sleep,
     Slot,
     Steps,
+    Verified,
+    Verify,
     Write,
 )
 from tradesdk.payments.ledger.changes import Submit
@@ -66,6 +69,7 @@ class Driver:
         self.seller = Seller(sold=None if sold is None else lambda _: sold())
         self.done: list[str] = []
         self.found = False  # whether a witness finds room
+        self.verdict = Verified(is_asked=False)
         self.buyer = Buyer(
             ledger=self.ledger,
             wallet=LocalSigner.from_key("0x" + "11" * 32),
@@ -99,6 +103,8 @@ class Driver:
                 if isinstance(change, Submit):
                     return self.ledger.submit(change)
                 return None if row is None else self.ledger.update(row.payment.id, change, row)
+            case Verify():
+                return self.verdict
             case Send(payment):
                 return Answer(self._answer(dict([payment.sent()])))
         return None
@@ -130,6 +136,76 @@ def test_the_steps_of_a_purchase() -> None:
     assert (driver.done, result.charged) == (PLAIN, "unknown")
     (payment,) = driver.ledger.history()
     assert (how(payment), payment.waits, payment.reply) == ("answered", False, None)
+
+
+class Contract:
+    """A signer of a smart contract wallet."""
+
+    is_contract = True
+    address = "0x" + "12" * 20
+
+    def sign_digest(self, digest: bytes, /) -> bytes:
+        return digest * 3
+
+
+def with_contract(verdict: Verified) -> Driver:
+    driver = Driver()
+    driver.buyer.wallet, driver.buyer.has_node, driver.verdict = Contract(), True, verdict
+    return driver
+
+
+ASKED = [*PLAIN[:6], "Verify", "Slot", "Write", *PLAIN[6:]]
+
+
+def test_the_steps_of_a_purchase_by_a_contract() -> None:
+    """If a node got the signature, sending it is another submission. What is refused without a node is not held."""
+    unasked = [*PLAIN[:6], "Verify", *PLAIN[6:]]
+    for verdict, done in ((Verified(is_asked=True), ASKED), (Verified(is_asked=False), unasked)):
+        driver = with_contract(verdict)
+        driver.run(driver.begin())
+        assert driver.done == done
+        assert driver.ledger.history()[0].submissions == 1 + verdict.is_asked
+    for is_asked in (True, False):
+        driver = with_contract(Verified(is_asked, "no"))
+        with pytest.raises(PaymentRefusedError, match="signer_failed: no") as caught:
+            driver.run(driver.begin())
+        assert driver.done == [*PLAIN[:6], "Verify", "Write"]
+        assert (caught.value.charged, driver.seller.paid) == ("unknown" if is_asked else False, [])
+        (payment,) = driver.ledger.history()
+        assert (payment.is_unsent, payment.in_doubt) == (not is_asked, is_asked)
+        assert driver.ledger.spending(driver.buyer.budget, now=driver.clock.now()).held == PRICE * is_asked
+
+
+def test_a_call_of_a_contract_that_ends_anywhere_is_continued() -> None:
+    """Killed before or after any effect, or canceled at it: the next call pays with the same nonce, and once."""
+    ends = [(n, how) for n in range(1, len(ASKED) + 1) for how in ("before", "after", "canceled")]
+    for number, kind in ends:
+        driver = with_contract(Verified(is_asked=True))
+        steps = driver.begin()
+        effect = next(steps)
+        for _ in range(number - 1):
+            effect = steps.send(driver.carry_out(effect))
+        if kind == "after":
+            driver.carry_out(effect)
+        if kind == "canceled" and not isinstance(effect, Write):
+            with pytest.raises(Ended):
+                canceled(driver, steps, effect)
+        steps.close()
+        held = [one for one in driver.ledger.history() if not one.is_unsent]
+        if held and held[0].stage is PaymentStage.ANSWERED:
+            continue  # its caller has the answer, or the next call gets it
+        driver.clock.advance(400)  # until no claim is left
+        driver.run(driver.begin())
+        nonces = [one["payload"]["authorization"]["nonce"] for one in driver.seller.payments]
+        assert len({*nonces, *(one.nonce for one in held)}) == 1, (number, kind)
+
+
+def canceled(driver: Driver, steps: Steps[Any], effect: Effect) -> None:
+    """Throw it in, and write what the call then writes."""
+    found: Any = steps.throw(Ended(KeyboardInterrupt(), is_sent=isinstance(effect, Send)))
+    while True:
+        assert isinstance(found, Write)
+        found = steps.send(driver.carry_out(found))
 
 
 def test_a_dry_run_ends_where_a_slot_would_be_taken() -> None:

@@ -146,7 +146,7 @@ def test_what_is_no_signature_is_refused_without_being_shown(given: Any, why: st
 def test_the_signature_of_another_key_is_refused() -> None:
     for wrong in (OTHER.sign_digest(digest_of(SIGNABLE)), MINE.sign_digest(bytes(32))):
         with pytest.raises(
-            ConfigError, match=rf"^the signer signed other data, or as 0x\w{{40}}, and its address is {MINE.address}$"
+            ConfigError, match=rf"^the signer signed other data, or as 0x\w{{40}}, and its address is {MINE.address};"
         ):
             check_signature(MINE.address, SIGNABLE, wrong)
     with pytest.raises(

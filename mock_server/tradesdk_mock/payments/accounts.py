@@ -62,7 +62,8 @@ def wallet(world: World, owner: str, salt: int) -> MockWallet:
     call = _CREATE + _word(bytes.fromhex(owner[2:])) + _number(salt)
     address = _made_by(call)
     deployed = world.store.one("SELECT 1 FROM contracts WHERE address = ?", (address,)) is not None
-    return MockWallet(checksum_address(address), checksum_address(owner), FACTORY, "0x" + call.hex(), deployed)
+    factory = checksum_address(FACTORY)
+    return MockWallet(checksum_address(address), checksum_address(owner), factory, "0x" + call.hex(), deployed)
 
 
 def deploy(world: World, found: MockWallet) -> None:

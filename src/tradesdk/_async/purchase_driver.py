@@ -238,6 +238,8 @@ class AsyncPurchaseDriver:
                         await self.tokens.check(call, session, give_up)
                 case effects.Prove(terms):
                     result = await self.proofs.make_room(intent, terms, give_up - buyer.clock.monotonic())
+                case effects.Verify(payment):
+                    result = await self.proofs.verified(payment, give_up - buyer.clock.monotonic())
                 case effects.Slot():
                     slot = await paid.claim(call.request, give_up)
                 case effects.Sign(terms, seen, owner):
@@ -277,7 +279,9 @@ class AsyncPurchaseDriver:
                             exchange.close()
                             if held is not None:
                                 raise held
-                        if slot is not None and not isinstance(effect, effects.Sign | effects.Write | effects.Send):
+                        if slot is not None and not isinstance(
+                            effect, effects.Sign | effects.Write | effects.Verify | effects.Send
+                        ):
                             await give_back()
                         if isinstance(effect, effects.HandOver):  # async only
                             await raise_cancellation()  # async only

@@ -16,7 +16,7 @@ from .._http.arguments import no_attribute
 from .._http.log_events import NO_SPAN, event, is_shown, limiter_failed, log_rate_limit_wait, logger, wire
 from .._http.rate_limit import RateWindow, count
 from .._http.request import Request
-from .._http.response import BodyReader, failure_of, moment_after, status_error
+from .._http.response import BodyReader, failure_of, is_of_market_data, moment_after, status_error
 from .._http.retry import Operation, RetryBudget, RetryPolicy, with_jitter
 from .._http.settings import USER_AGENT, ApiKey, Timeout
 from .._http.transport_errors import connection_error, transport_error
@@ -204,6 +204,9 @@ class AsyncSession:
             refused.service_code = refused.service_code and self.key.hidden_in(refused.service_code)
         elif refused.status == 401:
             refused.message += " (no API key was sent; to send it: send_api_key=True)"
+            refused.args = (refused.message,)
+        if self.api == "market" and refused.status == 404 and not is_of_market_data(refused):
+            refused.message += " (market data may have an address of its own: base_url= or TRADE_MARKET_BASE_URL)"
             refused.args = (refused.message,)
         return refused
 

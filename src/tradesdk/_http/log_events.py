@@ -49,7 +49,7 @@ LogEvent = Literal[
     "fleet_unrelayed",
     "fleet_untrimmed",
     "service_time_unknown",
-    "balance_unknown",
+    "wallet_unknown",
     "history_unread",
     "stream_connected",
     "stream_disconnected",

@@ -126,6 +126,11 @@ def status_error(method: str, url: str, response: RawResponse, *, now: float) ->
     )
 
 
+def is_of_market_data(error: APIStatusError) -> bool:
+    """Whether an error has the form of the market data's own: a text, and no code."""
+    return error.service_code is None and service_error(error.body) is not None
+
+
 def failure_of(error: Exception) -> Failure:
     """The error as the retry policy takes it."""
     if isinstance(error, APIConnectionError):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from .._values.payment import Payment
 from ..errors import LedgerError, PaymentRefusedError, TradeError
 from ..payments.buyer import Buyer, PurchaseIntent, Terms
+from ..payments.effects import Verified
 from ..payments.ledger.changes import Mark
 from ..payments.proving import LONGEST, in_the_way
 from ..payments.results import ChainVerdict
@@ -25,7 +26,7 @@ class ChainProofs:
     def __init__(self, buyer: Buyer, witness: ChainWitness | None) -> None:
         self._buyer = buyer
         self.witness = witness
-        buyer.asks_balance = witness is not None
+        buyer.asks_balance = buyer.has_node = witness is not None
         self._locks = KeyedLock()
 
     def balance(self, time_left: float) -> int | None:
@@ -36,6 +37,15 @@ class ChainProofs:
             return self.witness._balance(self._buyer.payer, min(LONGEST, time_left / 2))
         except TradeError:  # the witness is closed, for example
             return None
+
+    def verified(self, payment: Payment, time_left: float) -> Verified:
+        """Whether the contract wallet that pays accepts its signature."""
+        if self.witness is None:
+            return Verified(is_asked=False)
+        try:
+            return self.witness._verified(payment, min(LONGEST, time_left / 2))
+        except TradeError:  # the witness is closed, maybe meanwhile
+            return Verified(is_asked=True)
 
     def settle(self, payments: Sequence[Payment], seconds: float = math.inf) -> list[tuple[Payment, ChainVerdict]]:
         """Ask about payments without proof, for so long, and mark them by what the witness says."""

@@ -1,8 +1,9 @@
 # Generated from src/tradesdk/_async/chain_witness.py by scripts/unasync.py: change that file instead.
-"""Asks nodes of Base whether a payment was taken, and how much a wallet has."""
+"""Asks nodes of Base whether a payment was taken, and about the wallet: what it has, and what code it is."""
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 from collections.abc import Generator, Sequence
@@ -21,9 +22,20 @@ from .._system.clock import Clock, SystemClock
 from .._values.frames import hides_locals
 from .._values.text import real
 from ..errors import APIError, InvalidArgumentError, TradeError
-from ..payments.results import ChainVerdict
+from ..payments.effects import Verified
+from ..payments.protocol import signature_of
+from ..payments.results import AccountCode, ChainVerdict
+from ..payments.signing.contract_wallets import inner_signature, is_wrapped
 from ..payments.signing.secp256k1 import checksummed
-from ..payments.witness import NodeFailedError, agreed, examine, examine_balance
+from ..payments.signing.signer import authorization_signable, digest_of
+from ..payments.witness import (
+    NodeFailedError,
+    agreed,
+    examine,
+    examine_balance,
+    examine_code,
+    examine_signature,
+)
 from .base_client import Connected, open_sender
 from .session import Session
 
@@ -41,8 +53,8 @@ class ChainWitness(Connected):
 
     A client asks it for payments with an unknown outcome, when it reconciles or resumes them, and before a budget
     refuses a call for what they hold. It asks what the wallet has, once before its first signature, and while the
-    service says that the wallet has too little. Other calls ask nothing. A node that cannot be reached, is slow,
-    answers something else or disagrees decides nothing.
+    service says that the wallet has too little. It asks a smart contract wallet whether it accepts its signature. Other
+    calls ask nothing. A node that cannot be reached, is slow, answers something else or disagrees decides nothing.
 
     Finalized blocks are about 20 minutes old, so an unpaid payment is known to be unpaid that much later. It belongs to
     one event loop.
@@ -131,11 +143,7 @@ class ChainWitness(Connected):
             InvalidArgumentError: it is not an address.
             TradeError: this witness is closed.
         """
-        try:
-            address = checksummed(address)
-        except TradeError:
-            raise InvalidArgumentError("a wallet must be an address: 0x and 40 hexadecimal digits") from None
-        return self._balance(address, math.inf)
+        return self._balance(_checked(address), math.inf)
 
     def _balance(self, address: str, seconds: float) -> int | None:
         """The same, and nothing is asked when so many seconds are over."""
@@ -144,11 +152,51 @@ class ChainWitness(Connected):
             try:
                 found = _answered(node, examine_balance(address), give_up)
             except NodeFailedError as error:
-                text = "the balance is not known: %(reason)s"
-                event("balance_unknown", text, level=logging.DEBUG, reason=redacted(str(error), node.secrets))
+                _log_failure(node, error)
             else:
                 most = found if most is None else max(most, found)
         return most
+
+    def code(self, address: str) -> AccountCode | None:
+        """What code there is at an address: that of a smart contract wallet, or of a delegated key. `str` says it.
+
+        None if no node tells, or if they disagree.
+
+        Raises:
+            InvalidArgumentError: it is not an address.
+            TradeError: this witness is closed.
+        """
+        address, found = _checked(address), set[AccountCode]()
+        for node in self._nodes:
+            try:
+                found.add(_answered(node, examine_code(address), math.inf))
+            except NodeFailedError as error:
+                _log_failure(node, error)
+        return found.pop() if len(found) == 1 else None
+
+    def _verified(self, payment: Payment, seconds: float) -> Verified:
+        """Ask whether the contract wallet that pays accepts its signature, if it has code. One node's yes is enough."""
+        give_up, signature = self._nodes[0].clock.monotonic() + seconds, signature_of(payment)
+        is_asked = is_refused = has_none = False
+        for node in map(copy.copy, self._nodes):
+            node.secrets += (inner_signature(signature).hex(),)  # no log shows it
+            try:
+                if (_answered(node, examine_code(payment.payer), give_up)).kind == "none":
+                    has_none = True
+                    continue
+                is_asked = True
+                digest = digest_of(authorization_signable(payment))
+                if _answered(node, examine_signature(payment.payer, digest, signature), give_up):
+                    return Verified(is_asked=True)
+                is_refused = True
+            except NodeFailedError as error:
+                _log_failure(node, NodeFailedError(payment.hidden_in(str(error))))
+        if is_refused:
+            return Verified(is_asked, f"the wallet {payment.payer} does not accept its signature (isValidSignature)")
+        if has_none and not (is_asked or is_wrapped(signature)):
+            problem = "is not deployed, and its signature does not have the call that deploys it (ERC-6492)"
+            return Verified(is_asked, f"the wallet {payment.payer} {problem}")
+        return Verified(is_asked)
 
     def close(self) -> None:
         """Close the connections. A given `http_client` stays open."""
@@ -158,6 +206,18 @@ class ChainWitness(Connected):
     def __repr__(self) -> str:
         hosts = map(_host, vars(self).get("_nodes", ()))
         return f"<{type(self).__name__} {', '.join(hosts) or 'that could not be made'}>"
+
+
+def _checked(address: str) -> str:
+    try:
+        return checksummed(address)
+    except TradeError:
+        raise InvalidArgumentError("a wallet must be an address: 0x and 40 hexadecimal digits") from None
+
+
+def _log_failure(node: Session, error: NodeFailedError) -> None:
+    text = "a node does not tell about the wallet: %(reason)s"
+    event("wallet_unknown", text, level=logging.DEBUG, reason=redacted(str(error), node.secrets))
 
 
 def _host(node: Session) -> str:

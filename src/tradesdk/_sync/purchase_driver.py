@@ -232,6 +232,8 @@ class PurchaseDriver:
                         self.tokens.check(call, session, give_up)
                 case effects.Prove(terms):
                     result = self.proofs.make_room(intent, terms, give_up - buyer.clock.monotonic())
+                case effects.Verify(payment):
+                    result = self.proofs.verified(payment, give_up - buyer.clock.monotonic())
                 case effects.Slot():
                     slot = paid.claim(call.request, give_up)
                 case effects.Sign(terms, seen, owner):
@@ -269,7 +271,9 @@ class PurchaseDriver:
                             exchange.close()
                             if held is not None:
                                 raise held
-                        if slot is not None and not isinstance(effect, effects.Sign | effects.Write | effects.Send):
+                        if slot is not None and not isinstance(
+                            effect, effects.Sign | effects.Write | effects.Verify | effects.Send
+                        ):
                             give_back()
                         carry_out(effect)
                     except TradeError as error:

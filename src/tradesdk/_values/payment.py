@@ -32,7 +32,7 @@ LONGEST_VALIDITY = 3600
 _PART_SIZE = 20
 # An escape of JSON is passed over whole: without its letter, the text could not be read any more.
 _PIECE = re.compile(rf"\\(?:u[0-9A-Fa-f]{{4}}|[\s\S])|[0-9A-Za-z+/=]{{{_PART_SIZE},}}")
-_SIGNATURE = re.compile(r"0x[0-9a-fA-F]{130}")
+_SIGNATURE = re.compile(r'"signature":\s*"(0x[0-9a-fA-F]+)"')
 
 
 class SignedHeader(str):
@@ -171,8 +171,9 @@ class Payment:
         updated: when its stage last changed, it was signed, or it was proven before it had an answer: Unix seconds, by
             the local clock.
         header: the signed payment as it is sent; None if it was not handed over, and once its outcome is known.
-        submissions: how many times it may have reached the service; when it is signed after it was proven unpaid, since
-            then. At stage SENT, 0 means that it was not handed over.
+        submissions: how many times it may have reached the service, or a node that asks a contract wallet about it;
+            when it is signed after it was proven unpaid, since then. At stage SENT, 0 means that it was not handed
+            over.
         signatures: how many times it was signed, each time with the same nonce.
         settle_failed: the number of the newest signature that the service failed to settle; 0: none.
         receipt: the receipt of the settlement, if there is one.
@@ -349,7 +350,7 @@ class Payment:
             inside = binascii.a2b_base64(self.header).decode("utf-8", "replace")  # the signature is in there as digits
         except ValueError:
             inside = ""
-        secrets = [self.header.lower(), *(found[0].lower() for found in _SIGNATURE.finditer(inside))]
+        secrets = [self.header.lower(), *(found[1].lower() for found in _SIGNATURE.finditer(inside))]
 
         def hide(found: re.Match[str]) -> str:
             # Steps of that length find every longer part, wherever it was cut.

@@ -30,7 +30,7 @@ from .purchases import canonical
 from .results import Quote
 from .signing.purchase_secret import purchase_secret
 from .signing.secp256k1 import checksummed
-from .signing.signer import Asked, LocalSigner, Signer, checked_signer, signed_authorization
+from .signing.signer import Asked, LocalSigner, Signer, checked_signer, is_contract, signed_authorization
 from .state_machine import MARGIN
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ class Buyer:
         collect: whether an answer counts as collected when its caller gets it.
         allow_upfront: whether a service is paid that takes the money before the work.
         asks_balance: whether a node is asked for the wallet's balance before the next signature.
+        has_node: whether there is one.
     """
 
     ledger: Ledger
@@ -113,6 +114,7 @@ class Buyer:
     time: ServiceClock
     allow_upfront: bool = False
     asks_balance: bool = False
+    has_node: bool = False
     _payer: str | None = None
 
     @property
@@ -131,6 +133,11 @@ class Buyer:
             signer = self.signer
             self._payer = signer.address if type(signer) is LocalSigner else checksummed(signer.address)
         return self._payer
+
+    @property
+    def is_contract(self) -> bool:
+        """Whether the wallet is a smart contract."""
+        return is_contract(self.signer)
 
     def since(self, now: float) -> float:
         """When an unnamed payment must have been created to be continued. The clock may have been put forward since."""

@@ -53,6 +53,12 @@ class Refuse(NamedTuple):
     error: PaymentRefusedError
 
 
+class Verify(NamedTuple):
+    """Ask a node whether the contract wallet that pays accepts its signature: `Verified`."""
+
+    payment: Payment
+
+
 class Prove(NamedTuple):
     """Ask the witness about what holds the money that a call needs: whether that changed anything."""
 
@@ -108,6 +114,13 @@ class Ended(Exception):
         self.cause, self.is_sent = cause, is_sent
 
 
+class Verified(NamedTuple):
+    """What a node says about a signature. `is_asked`: it may have got it; `problem`: why it is of no use."""
+
+    is_asked: bool
+    problem: str | None = None
+
+
 class Answer(NamedTuple):
     """A response. `problem`: why it is no success; `data`: of one that an offer was asked for with."""
 
@@ -116,5 +129,7 @@ class Answer(NamedTuple):
     data: Any = None
 
 
-Effect: TypeAlias = Lock | Look | Sync | Balance | Ask | Refuse | Prove | Slot | Sign | Write | Send | Sleep | HandOver
+Effect: TypeAlias = (
+    Lock | Look | Sync | Balance | Ask | Refuse | Prove | Slot | Sign | Write | Verify | Send | Sleep | HandOver
+)
 Steps: TypeAlias = Generator[Effect, Any, T]

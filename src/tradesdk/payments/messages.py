@@ -33,7 +33,9 @@ _REJECTIONS: dict[str, ErrorCode] = {
 """Common reasons that services give; any other is `payment_rejected`."""
 _REMEDIES: dict[ErrorCode, str] = {
     "insufficient_funds": "add USDC on Base to {payer}; no ETH is needed, as the service pays for gas",
-    "signature_rejected": "the signer signs for another address than {payer}, or not according to EIP-712",
+    "signature_rejected": "the signer signs for another address than {payer}, or not according to EIP-712; or that "
+    "address has code (trade doctor says so with TRADE_RPC_URL): the signer of a smart contract wallet needs "
+    "is_contract = True, and for a key that is delegated by EIP-7702 pay with another wallet",
     "validity_rejected": "correct this machine's clock",
     "payment_rejected": "the same call resends the same payment while it is valid",
 }
@@ -47,6 +49,16 @@ def signer_failed(error: Exception, what: str = "the signer") -> PaymentRefusedE
     """The text of a signer's own error is not shown: it may have the key."""
     failure = error.message if isinstance(error, TradeError) else f"{what} failed with {type(error).__name__}"
     return PaymentRefusedError(failure, code="signer_failed")
+
+
+def signature_refused(payment: Payment, problem: str) -> PaymentRefusedError:
+    """The contract wallet that pays does not accept its signature. A node may have got it: then it is held."""
+    return PaymentRefusedError(
+        problem,
+        code="signer_failed",
+        hint="check that the signer signs for this wallet" + (f"; {_HOW_TO_PROVE}" if payment.submissions else ""),
+        payment=payment,
+    )
 
 
 def rejected(payment: Payment, reason: str, response: RawResponse | None) -> PaymentError:

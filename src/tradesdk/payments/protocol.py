@@ -79,11 +79,13 @@ def parse_offer(response: RawResponse) -> Offer:
         message = f"the {response.status} response requires payment, but {why}"
         return PaymentRefusedError(message, code=code, response=response)
 
-    if len(response.content if header is None else header) > MAX_OFFER:
+    body = _in_body(response.content) if header is None else {}
+    # No more of a body than that is read, so it may be cut.
+    if len(header or "") > MAX_OFFER or (header is None and not body and len(response.content) >= MAX_OFFER):
         raise refused("offer_too_large", f"{where} is {_TOO_LARGE}")
-    if header is None and not _is_offer(response.content):
-        version_1 = f": its body is an offer of x402 version 1, {_ONLY}" if _has_version_1(response.content) else ""
-        raise refused("unsupported_payment", f"it has no offer in a PAYMENT-REQUIRED header or in its body{version_1}")
+    if header is None and not (body.get("x402Version") == VERSION and "accepts" in body):
+        of_1 = f": its body is an offer of x402 version 1, {_ONLY}" if body.get("x402Version") == 1 else ""
+        raise refused("unsupported_payment", f"it has no offer in a PAYMENT-REQUIRED header or in its body{of_1}")
     try:  # it is returned to the service unchanged
         offer = _object(response.content, parse_strictly) if header is None else read_header(header, parse_strictly)
         parse_strictly(_to_json(offer))  # 1e999 is read as infinity, which no JSON can repeat
@@ -112,6 +114,11 @@ def offer_error(response: RawResponse) -> str | None:
         if isinstance(error, str) and error.strip():
             return error
     return None
+
+
+def signature_of(payment: Payment) -> bytes:
+    """The signature of a payment that is being sent."""
+    return bytes.fromhex(read_header(payment.header or "")["payload"]["signature"][2:])
 
 
 def is_upfront(payment: Payment) -> bool:
@@ -241,15 +248,6 @@ def _in_body(body: bytes) -> dict[str, Any]:
         return _object(body, parse_json) if len(body) <= MAX_OFFER else {}
     except ValueError:
         return {}
-
-
-def _is_offer(body: bytes) -> bool:
-    found = _in_body(body)
-    return found.get("x402Version") == VERSION and "accepts" in found
-
-
-def _has_version_1(body: bytes) -> bool:
-    return _in_body(body).get("x402Version") == 1
 
 
 def _requirement(raw: dict[str, Any]) -> Requirement:

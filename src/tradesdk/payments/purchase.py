@@ -12,6 +12,7 @@ carries the effects out: `_async.purchase_driver` and its blocking twin.
 | slot   | `Slot`            | a place in the rate limit; its wait may outlive a validity              |         |
 | sign   | `Sign`            | in memory, outside of every lock                                        |         |
 | submit | `Write`           | `Submit` or `Resubmit`: decided again, claimed, written down            | 1       |
+| verify | `Verify`          | a contract wallet, by a node: whether it accepts the signature          |         |
 | send   | `Send`            | the bytes                                                               |         |
 | record | `Write`           | `Record`: what the answer means; the end of the claim; collected        | 2       |
 
@@ -69,12 +70,21 @@ from .effects import (
     Slot,
     Steps,
     Sync,
+    Verify,
     Write,
 )
 from .ledger.changes import Collect, LedgerRow, Record, Redate, ReleaseClaim, Reopen, Resubmit, Submit
 from .ledger.claims import LONGEST_CLAIM, owner_name
 from .ledger.rules import NextStep, latest_end, next_step, refusal, total_refusal
-from .messages import blocking_error, final_error, in_doubt, in_progress, outcome_error, purchase_changed
+from .messages import (
+    blocking_error,
+    final_error,
+    in_doubt,
+    in_progress,
+    outcome_error,
+    purchase_changed,
+    signature_refused,
+)
 from .protocol import authorization, parse_offer, receipt_warnings
 from .results import DryRun, MarketResult, Quote
 from .state_machine import (
@@ -126,6 +136,7 @@ def purchase(
     asked: tuple[str, int] | None = None  # the expired signature that the service keeps no answer for
     pause = _SHORTEST_PAUSE
     proves = True  # what would be refused may ask the witness
+    verifies = buyer.has_node  # a contract wallet may be asked
     since = math.inf  # an unnamed payment that was signed earlier is another purchase; what this call signs never is
 
     def record(report: Report, ends: Collect | ReleaseClaim | Reopen | None = None) -> Steps[None]:
@@ -283,6 +294,18 @@ def purchase(
                 if submitted is None:  # another call was faster, or there is room now
                     continue
                 row, started = submitted, None
+                if verifies and buyer.is_contract:
+                    verifies = False
+                    end = replace(tries.unsent("interrupted"), meaning=OPEN, sent=True)  # a node may take it
+                    is_asked, why_not = yield Verify(row.payment)
+                    if why_not is not None:
+                        report = replace(end, reason=why_not) if is_asked else tries.unsent(why_not)
+                        yield from record(report, ReleaseClaim(owner=owner))
+                        raise signature_refused(row.payment, why_not)
+                    if is_asked:
+                        tries = tries._replace(handed_over=True)
+                    else:
+                        end = None
             else:
                 row, started = found, at
                 if resumed is None:

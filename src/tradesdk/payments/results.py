@@ -131,6 +131,31 @@ class ChainVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccountCode:
+    """What the chain says about the code at an address.
+
+    Attributes:
+        kind: `none`: the account of a key; `contract`: a smart contract wallet; `delegated`: the account of a key that
+            is delegated to a contract (EIP-7702).
+        delegate: the address of that contract.
+    """
+
+    kind: Literal["none", "contract", "delegated"]
+    delegate: str | None = None
+
+    def __str__(self) -> str:
+        """What that means for payments, in a sentence."""
+        if self.kind == "none":
+            return "the address has no code: it is the account of a key, or a wallet that is not deployed yet"
+        if self.kind == "contract":
+            return "the address has code, a smart contract wallet: its signer needs is_contract = True"
+        return (
+            f"the address has code, as its key is delegated to {self.delegate} (EIP-7702): a service may refuse its "
+            "payments, and then takes those of a wallet without code"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
     """The result of a reconciliation.
 

@@ -1,4 +1,4 @@
-"""Whether USDC on Base took payments, and how much a wallet has, as nodes tell it. No I/O.
+"""Whether USDC on Base took payments, what a wallet has, and what code it is, as nodes tell it. No I/O.
 
 Questions, strict reading of answers, verdicts.
 
@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 from .._values.http import parse_json
 from .._values.payment import USDC
 from .._values.text import printable
-from .results import ChainVerdict
+from .results import AccountCode, ChainVerdict
+from .signing.contract_wallets import IS_VALID, call_data, inner_signature
+from .signing.secp256k1 import checksummed
 
 if TYPE_CHECKING:
     from .._values.payment import Payment
@@ -36,10 +38,16 @@ MOST_FAILURES = 2
 _QUANTITY = re.compile(r"0x(?:0|[1-9a-fA-F][0-9a-fA-F]{0,63})")
 _WORD = re.compile(r"0x[0-9a-fA-F]{64}")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+_BYTES = re.compile(r"0x(?:[0-9a-fA-F]{2})*")
+_DELEGATED = re.compile(r"0xef0100[0-9a-f]{40}")
 
 
 class NodeFailedError(Exception):
     """A node gave no answer that can be used; the text says why."""
+
+
+class _RevertedError(NodeFailedError):
+    """A contract refused a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +104,35 @@ def examine_balance(address: str) -> Generator[bytes, bytes, int]:
     call = {"to": USDC, "data": BALANCE_CALL + address[2:].lower().rjust(64, "0")}
     balance = yield from _ask_base("eth_call", [call, "latest"])
     return int(_checked(balance, _WORD, "the balance"), 16)
+
+
+def examine_code(address: str) -> Generator[bytes, bytes, AccountCode]:
+    """Ask one node what code there is at an address.
+
+    Raises:
+        NodeFailedError: it does not tell.
+    """
+    found = yield from _ask_base("eth_getCode", [address, "latest"])
+    code = _checked(found, _BYTES, "the code").lower()
+    if code == "0x":
+        return AccountCode(kind="none")
+    if _DELEGATED.fullmatch(code):
+        return AccountCode(kind="delegated", delegate=checksummed(code[8:]))
+    return AccountCode(kind="contract")
+
+
+def examine_signature(address: str, digest: bytes, signature: bytes) -> Generator[bytes, bytes, bool]:
+    """Ask one node whether the contract at an address accepts a signature.
+
+    Raises:
+        NodeFailedError: it does not tell.
+    """
+    call = {"to": address, "data": call_data(digest, inner_signature(signature))}
+    try:
+        found = yield from _ask_base("eth_call", [call, "latest"])
+    except _RevertedError:
+        return False
+    return _checked(found, _BYTES, "the answer of the wallet").lower() == IS_VALID + "0" * 56
 
 
 def _ask_base(method: str, params: list[Any]) -> Generator[bytes, bytes, object]:
@@ -166,7 +203,8 @@ def _ask(*calls: tuple[str, list[Any]]) -> Generator[bytes, bytes, list[Any]]:
             raise NodeFailedError("its answers do not have the ids of the requests")
         answers[number] = one.get("result")
         if "error" in one:
-            answers[number] = NodeFailedError(f"{calls[number - 1][0]} failed with {_error(one['error'])}")
+            text = f"{calls[number - 1][0]} failed with {_error(one['error'])}"
+            answers[number] = _RevertedError(text) if _is_revert(one["error"]) else NodeFailedError(text)
     return [answers[number] for number in range(1, len(calls) + 1)]
 
 
@@ -176,6 +214,10 @@ def _error(error: object) -> str:
     if type(code) is not int or not isinstance(message, str):
         raise NodeFailedError("its answer has an error that is not one of JSON-RPC")
     return f"error {code}: {printable(message, 200)}"
+
+
+def _is_revert(error: Mapping[str, Any]) -> bool:
+    return bool(error["code"] == 3 or error["message"].startswith("execution reverted"))
 
 
 def _result(answer: object) -> object:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from secrets import token_hex
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from tradesdk import (
     APIResponseError,
@@ -54,8 +54,10 @@ class _Heard(LastAnswer):
     _paid = False
 
     def hear(self, record: logging.LogRecord) -> None:
-        super().hear(record)
         said = vars(record).get("wire", {})
+        if not urlsplit(said.get("url", "")).path:
+            return  # a node of the chain: only its host is logged
+        super().hear(record)
         match said.get("event"):
             case "request":
                 self._paid = "payment-signature" in said["headers"]

@@ -251,7 +251,9 @@ def payment_identifier(a: Answers) -> str:
 
 def offers(a: Answers) -> str:
     a.ways()
-    return "one" if len(a.offer()["accepts"]) == 1 else "several"
+    accepts = a.offer()["accepts"]
+    others = [way for way in accepts if inside(way, "extra", "paymentFlow") != "upfront"]  # `flow` is about those
+    return "one" if len(others or accepts) == 1 else "several"
 
 
 def offer_in(a: Answers) -> str:
@@ -273,7 +275,8 @@ def reason_in(a: Answers) -> str:
 
 
 def flow(a: Answers) -> str:
-    flows = {str(inside(way, "extra", "paymentFlow") or "authorization") for way in a.ways()}
+    cheapest = [way for way in a.ways() if way.get("amount") == a.ways()[0].get("amount")]
+    flows = {str(inside(way, "extra", "paymentFlow") or "authorization") for way in cheapest}
     return "both" if flows == {"authorization", "upfront"} else " and ".join(sorted(flows))
 
 

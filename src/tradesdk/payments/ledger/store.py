@@ -289,8 +289,10 @@ class Ledger:
             row = self._row(rows[0]) if rows else None
             other = sql.payment_of(others[0]) if others else None
             after = change(row, accounts, run=sql.run_sum(run), other=other)
-            is_first = isinstance(after, LedgerRow) and rules.recipients_of(change.origin) in after.settings
-            return self._save(db, row, after) if isinstance(after, LedgerRow) else after
+            if not isinstance(after, LedgerRow):
+                return after
+            is_first = bool(after.settings) and rules.recipients_of(change.origin) in after.settings
+            return self._save(db, row, after)
 
         def late() -> Late:
             return self._late(payment.id, payment.signatures + 1, change.undo())

@@ -32,6 +32,7 @@ TYPE_HASH = bytes.fromhex("7c7c6cdb67a18743f49ec6fa9b35f50d52ed05cbed4cc592e13b4
 
 ADDRESS_PAD = bytes(12)
 KEY_VARIABLE, KEYSTORE_VARIABLE = "TRADE_WALLET_KEY", "TRADE_KEYSTORE"
+_IF_CONTRACT = "; that of a smart contract wallet says is_contract = True"
 _HEX_SIGNATURE = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2})*)")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")  # a key has 64 digits
 
@@ -68,6 +69,9 @@ class DigestSigner(Protocol):
     they return, in the caller's event loop, and the blocking ones refuse it. `address` is known without awaiting.
     For named purchases, a method `purchase_secret()` may return 32 secret bytes, always the same; else
     TRADE_PURCHASE_SECRET has them.
+
+    With `is_contract = True`, the address is a smart contract wallet. Its signatures may be any bytes, at most 3 KiB
+    (ERC-1271; ERC-6492 before the wallet is deployed), and are sent as they are.
     """
 
     @property
@@ -85,7 +89,7 @@ class TypedDataSigner(Protocol):
     """Anything that signs EIP-712 typed data for one address: a wallet service, a hardware wallet.
 
     It sees the amount and the recipient, so its own policy can limit them. An account of eth-account is one. Its method
-    may block or be `async`, as those of `DigestSigner`.
+    may block or be `async`, and it may be a contract (`is_contract = True`), as those of `DigestSigner`.
     """
 
     @property
@@ -310,7 +314,7 @@ def ask_signer(steps: Asked[T]) -> T:
 
 
 def signed_authorization(signer: Signer, payment: Payment) -> Asked[bytes]:
-    """Sign a payment's transfer: 65 bytes, as `check_signature`. Errors of the signer are passed on."""
+    """Sign a payment's transfer: 65 bytes, as `check_signature`; a contract's are any. Errors of it are passed on."""
     return signed(signer, payment.payer, authorization_signable(payment), lambda: typed_data(payment))
 
 
@@ -323,7 +327,7 @@ def signed(signer: Signer, payer: str, signable: Signable, typed: Callable[[], T
         signature: Signature = yield partial(signer.sign_typed_data, *typed())
     else:
         signature = yield partial(signer.sign_digest, digest)
-    return check_signature(payer, signable, signature)
+    return contract_signature(signature) if is_contract(signer) else check_signature(payer, signable, signature)
 
 
 def sign_message(signer: Signer, message: str) -> Asked[str]:
@@ -332,6 +336,8 @@ def sign_message(signer: Signer, message: str) -> Asked[str]:
     signable = b"E", b"thereum Signed Message:\n%d" % len(content), content
     if isinstance(signer, DigestSigner):
         signature: Signature = yield partial(signer.sign_digest, digest_of(signable))
+        if is_contract(signer):
+            return "0x" + contract_signature(signature).hex()
         return "0x" + check_signature(signer.address, signable, signature).hex()
     eth_account()
     from eth_account.messages import SignableMessage
@@ -354,7 +360,9 @@ def check_signature(address: str, signable: Signable, signature: Signature) -> b
     """
     raw = _raw(signature)
     if len(raw) not in (64, 65):
-        raise _bad_signature(f"returned a signature of {len(raw)} bytes; 65 are needed: r, s and v (64 without v)")
+        raise _bad_signature(
+            f"returned a signature of {len(raw)} bytes; 65 are needed: r, s and v (64 without v){_IF_CONTRACT}"
+        )
     s, v = int.from_bytes(raw[32:64], "big"), raw[64:]
     possible = [number + 27 if number < 2 else number for number in v or (27, 28)]
     if not {*possible} <= {27, 28}:
@@ -372,10 +380,32 @@ def check_signature(address: str, signable: Signable, signature: Signature) -> b
             pass
     if not makers:
         raise _bad_signature("returned a signature that no key can have made")
-    raise _bad_signature(f"signed other data, or as {' or '.join(makers)}, and its address is {checksummed(address)}")
+    others = " or ".join(makers)
+    raise _bad_signature(f"signed other data, or as {others}, and its address is {checksummed(address)}{_IF_CONTRACT}")
 
 
-def _raw(given: object) -> bytes:
+def is_contract(signer: object) -> bool:
+    """Whether a signer says that its address is a smart contract wallet."""
+    return getattr(signer, "is_contract", False) is True
+
+
+def contract_signature(signature: Signature) -> bytes:
+    """The signature of a smart contract wallet. Only the wallet can check it; the form of ERC-6492 is checked here."""
+    from .contract_wallets import LONGEST, inner_signature  # few programs use it
+
+    raw = _raw(signature, f"1 to {LONGEST:,} bytes are needed")
+    if not 1 <= len(raw) <= LONGEST:
+        raise _bad_signature(f"returned a signature of {len(raw):,} bytes; 1 to {LONGEST:,} are needed")
+    try:
+        inner_signature(raw)
+    except ValueError:
+        raise _bad_signature(
+            "returned a signature that ends as one of ERC-6492, and does not have its form: factory, call and signature"
+        ) from None
+    return raw
+
+
+def _raw(given: object, needed: str = "65 bytes are needed: r, s and v") -> bytes:
     not_async(given)
     kind = type(given).__name__
     if not isinstance(given, bytes | bytearray | memoryview | str):
@@ -386,7 +416,7 @@ def _raw(given: object) -> bytes:
             raise _bad_signature("returned text that is not hexadecimal digits after 0x")
         return bytes.fromhex(digits[1])
     if not isinstance(given, bytes | bytearray | memoryview):
-        raise _bad_signature(f"returned a {kind}; 65 bytes are needed: r, s and v")
+        raise _bad_signature(f"returned a {kind}; {needed}")
     return bytes(given)
 
 
