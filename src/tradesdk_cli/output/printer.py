@@ -155,7 +155,8 @@ class Output(Notes):
         if count == 0:
             self.note(empty)
         parts, fields = foot()
-        parts = [*parts, *([f"not shown: {hidden} (-o json has all)"] if hidden else [])]
+        if hidden:
+            parts = [*parts, f"not shown: {hidden} (-o json has all)"]
         if parts:
             self.foot(*parts, **fields)
 
