@@ -30,6 +30,7 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _UNSAFE_WORD = re.compile(r"[^A-Za-z0-9 _.,+-]+")
 
 _seen: Kept = {}
+_wanted = False
 
 
 def safe_words(text: str) -> str:
@@ -63,7 +64,7 @@ _WITH_IDS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
 
 def note(model: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Takes down what is worth completing in `rows`, items in wire form; `model` is the name of their class."""
-    for row in rows:
+    for row in rows if _wanted else ():
         if model in _WITH_IDS:
             kind, about = _WITH_IDS[model]
             add(kind, row.get("id"), about(row))
@@ -76,12 +77,16 @@ def note(model: str, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def add(kind: str, value: object, about: str = "") -> None:
     """Takes down one id or symbol, with a few words about it; without any, those from before stay."""
-    if isinstance(value, str) and _SAFE.fullmatch(value) and len(seen := _seen.setdefault(kind, {})) < MOST:
+    if not _wanted or not isinstance(value, str) or _SAFE.fullmatch(value) is None:
+        return
+    if len(seen := _seen.setdefault(kind, {})) < MOST:
         seen[value] = safe_words(about) or seen.get(value, "")
 
 
-def forget_pending() -> None:
-    """Start over: nothing was seen yet."""
+def listen(wanted: bool) -> None:
+    """Start over: nothing was seen yet, and what is seen is only taken down if it is `wanted`."""
+    global _wanted  # one command a process
+    _wanted = wanted
     _seen.clear()
 
 
@@ -112,7 +117,7 @@ def keep(settings: Settings) -> None:
         new = old | {kind: _merged(seen, old.get(kind, {})) for kind, seen in _seen.items()}
         if new != old:
             _write(path, new)
-    forget_pending()
+    _seen.clear()
 
 
 def _merged(seen: dict[str, str], old: dict[str, str]) -> dict[str, str]:

@@ -269,6 +269,7 @@ def session(ctx: typer.Context, *, new_profile: bool = False) -> Iterator[Sessio
     settings = settings_of(ctx.obj, os.environ, new_profile=new_profile)
     ctx.obj["resolved"] = settings  # errors are printed as the settings say
     opened = Session(settings, Output(settings, os.environ))
+    idcache.listen(opened.out.on_terminal)  # nobody completes what a script has printed
     try:
         for warning in settings.warnings:
             opened.out.note(f"warning: {warning}")
@@ -278,9 +279,7 @@ def session(ctx: typer.Context, *, new_profile: bool = False) -> Iterator[Sessio
             opened.enter(watching(opened.out))
         yield opened
     finally:
-        if opened.out.on_terminal:  # nobody completes what a script has printed
-            idcache.keep(settings)
-        idcache.forget_pending()
+        idcache.keep(settings)
         opened.close()
 
 

@@ -95,7 +95,7 @@ def to_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) 
 
     separators = (",", ":") if indent is None else None
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent, allow_nan=False, separators=separators)
-    if all(line.isprintable() for line in text.split("\n")):
+    if text.replace("\n", "").isprintable():
         return text
     # json.dumps has already escaped what is below U+0020; left are DEL, C1, format characters and lone surrogates.
     return _BEYOND_ASCII.sub(lambda found: found[0] if found[0] == "\n" else json_escaped(found[0]), text)

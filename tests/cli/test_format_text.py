@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk_cli.output.formats import Rows, as_rows, cells_of, flatten, harmless, with_times
+from tradesdk_cli.output.stderr import broken
 from tradesdk_cli.text import one_line, to_json, visible
 
 from .._rows import each_of
@@ -43,6 +44,44 @@ FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20\t\r]")
 
 def printable(text: str) -> bool:
     return all(line.isprintable() for line in text.split("\n"))
+
+
+WORDS = st.lists(
+    st.sampled_from(["a", "price", "(trade", "trade", "pay", "resume", "TRADE_X=1", "or:", "no;", "x" * 30])
+)
+
+
+@given(WORDS, st.integers(20, 60))
+def test_a_line_breaks_at_words_and_never_in_a_command(words: list[str], columns: int) -> None:
+    lines = broken(" ".join(words), columns)
+    assert " ".join(lines).split() == words
+    inside = False
+    for line in lines:
+        pieces = line.split()
+        assert not inside, "a command goes on in the next line"
+        for word in pieces:
+            inside = (inside or word in ("trade", "(trade")) and word[-1] not in ":;"
+        commands = [at for at, word in enumerate(pieces) if word in ("trade", "(trade")]
+        assert len(line) <= columns or len(pieces) == 1 or commands, "only one word, or a command, may be longer"
+        inside = inside and line is not lines[-1]
+
+
+@each_of(
+    ("text", "lines"),
+    [
+        (
+            "look at one: trade approve CODE, or --refuse CODE",
+            ["look at one:", "trade approve CODE,", "or --refuse CODE"],
+        ),
+        (
+            "then: TRADE_RPC_URL=https://a.b trade pay reconcile",
+            ["then:", "TRADE_RPC_URL=https://a.b trade pay reconcile"],
+        ),
+        ("log in (trade login): keys are made there", ["log in", "(trade login): keys", "are made there"]),
+    ],
+)
+def test_a_command_can_be_pasted_from_a_narrow_terminal(text: str, lines: list[str]) -> None:
+    assert broken(text, 20) == lines
 
 
 MOMENTS = st.one_of(st.integers(-(10**10), 4 * 10**10), st.floats(0, 4e9).map(lambda one: round(one, 6)))

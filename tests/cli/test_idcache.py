@@ -38,9 +38,9 @@ HOSTILE = (
 
 @pytest.fixture(autouse=True)
 def nothing_seen() -> Iterator[None]:
-    idcache.forget_pending()
+    idcache.listen(True)
     yield
-    idcache.forget_pending()
+    idcache.listen(False)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from copy import copy
 from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
@@ -136,17 +137,8 @@ class _Ours:
         return found
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None and not _is_global(param):
-                title = "Arguments" if param.param_type_name == "argument" else param.rich_help_panel or "Options"
-                sections.setdefault(title, []).append(record)
-        for title, records in sections.items():
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records)
-        # On every page they would hide the command's own.
+        """Typer's own, without the global options: on every page they would hide the command's."""
+        TyperCommand.format_options(self, ctx, formatter)  # type: ignore[arg-type]  # a group's would list its verbs last
         formatter.write_paragraph()
         formatter.write_text("Global options (-o, --mock, --base-url, --timeout, …): trade help options")
 
@@ -246,8 +238,10 @@ class LazyCommand(TyperCommand):
 
 def global_options(ctx: Any) -> list[tuple[str, str]]:
     """Each global option as it is typed, and what it does."""
-    params = ctx.find_root().command.params
-    return [record for param in params if _is_global(param) and (record := param.get_help_record(ctx)) is not None]
+    shown = [copy(param) for param in ctx.find_root().command.params if _is_global(param)]
+    for param in shown:
+        param.hidden = False
+    return [param.get_help_record(ctx) for param in shown]
 
 
 def add_lazily(group: Any, summaries: Mapping[str, str], package: str, files: Mapping[str, str] | None = None) -> None:

@@ -220,6 +220,7 @@ def _global(
         expose_value=False,
         show_default=False,
         rich_help_panel=GLOBAL_PANEL,
+        hidden=True,
     )
     return option
 

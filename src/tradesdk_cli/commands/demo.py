@@ -19,10 +19,8 @@ def demo(ctx: typer.Context) -> None:
     code is 1 when one is wrong.
     """
     from tradesdk_cli.demo.story import tell
-    from tradesdk_cli.idcache import forget_pending
+    from tradesdk_cli.idcache import listen
 
     with session(ctx) as run:
-        try:
-            tell(run.out)
-        finally:
-            forget_pending()  # its agents are gone with it: nothing to complete
+        listen(False)  # its agents are gone with it: nothing to complete
+        tell(run.out)

@@ -221,7 +221,7 @@ class _Pages:
                 self.ended = error
                 if isinstance(error, KeyboardInterrupt):
                     self._progress.clear()
-                self._out.incomplete()
+                self._out.partly = True
                 return
             if page is None:
                 break

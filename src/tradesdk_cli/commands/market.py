@@ -212,13 +212,15 @@ def supported(
     send_api_key: SendKey = False,
 ) -> None:
     """List the tokens that have market data. It is free."""
-    from tradesdk_cli.pay.buy import show
+    from tradesdk_cli.output.columns import MARKET
+    from tradesdk_cli.pay.buy import records
     from tradesdk_cli.pay.checkout import market_client
 
     with session(ctx) as run:
-        found = market_client(run, send_api_key=send_api_key).supported_tokens(limit=limit)
-        show(run, "tokens", found)
-        shown = len(found.data.tokens)
-        if shown < found.data.total:
-            more = "--limit N, at most 500" if shown < 500 else "no more are given"
-            run.out.note(f"the first {shown} of {found.data.total}; there are more: {more}", total=found.data.total)
+        data = market_client(run, send_api_key=send_api_key).supported_tokens(limit=limit).data
+        rows, more = records("tokens", data), []
+        if len(rows) < data.total:
+            how = "--limit N, at most 500" if len(rows) < 500 else "no more are given"
+            more = [f"the first {len(rows)} of {data.total}; there are more: {how}"]
+        fields = {"total": data.total} if run.out.machine_notes else {}
+        run.out.many(MARKET["tokens"], [rows], empty="nothing was found", foot=lambda: (more, fields))

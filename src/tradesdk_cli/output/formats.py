@@ -141,7 +141,8 @@ class Rows:
     """Rows below a header, as CSV or TSV; `names` are the columns, moments are written as `times` says."""
 
     def __init__(self, form: str, names: Sequence[str], times: Times | None = None) -> None:
-        self._form, self.names, self._times = form, tuple(names), times or "iso"
+        self._form, self.names = form, tuple(names)
+        self._times: Times = times or "iso"
 
     def header(self) -> str:
         """The header."""

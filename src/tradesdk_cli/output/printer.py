@@ -71,7 +71,8 @@ class Output(Notes):
             self.file = OutFile(settings.out, by_ending=settings.output == "auto")
         self.usual: str | None = None
         """The format of this command's results where none was asked for; None: as everywhere."""
-        self._partly = False
+        self.partly = False
+        """What is printed is not all: something ended it on the way. In a file it does not replace what was."""
         self.selection = Selection(settings.query, settings.fields)
         """What `--query` and `--fields` ask for."""
 
@@ -155,13 +156,10 @@ class Output(Notes):
         if count == 0:
             self.note(empty)
         parts, fields = foot()
-        parts = [*parts, *([f"not shown: {hidden} (-o json has all)"] if hidden else [])]
+        if hidden:
+            parts = [*parts, f"not shown: {hidden} (-o json has all)"]
         if parts:
             self.foot(*parts, **fields)
-
-    def incomplete(self) -> None:
-        """What is printed now is not all: something ended it on the way. In a file it does not replace what was."""
-        self._partly = True
 
     def flat(self, items: list[Any]) -> Page:
         """The items as rows, with the fields that were asked for."""
@@ -171,30 +169,29 @@ class Output(Notes):
 
     def _value(self, value: Any, *, say_nothing: bool = True) -> None:
         """Prints an object, or whatever a query left. `say_nothing`: also says that it left nothing."""
-        form = self.format_for(many=isinstance(value, list))
-        indent = 2 if form == "json" else None
-        self.selection.look_at(value if isinstance(value, list) else [value])
+        form = self.format_for(many=False)
         if isinstance(value, list):
             self._list((), [value])
-        elif form in ROWS:
-            [row] = self.flat([value])
-            rows = Rows(form, list(row), self.settings.times)
-            self.write(rows.header() + rows.row(row))
-        elif form != "table":
-            self.write(self.json(self.selection.pick([value])[0], indent) + "\n")
-        elif isinstance(value, dict):
-            from tradesdk_cli.output.table import render_one
-
-            [picked] = self.selection.pick([value])
-            self.draw(lambda console: render_one(console, picked, self.width, self._clock))
         else:
-            self.write(in_words(value) + "\n")
+            self.selection.look_at([value])
+            [picked] = self.selection.pick([value])
+            if form in ROWS:
+                self._result(self._texts(form, (), [[value]], []))
+            elif form != "table":
+                self.write(self.json(picked, 2 if form == "json" else None) + "\n")
+            elif isinstance(value, dict):
+                from tradesdk_cli.output.table import render_one
+
+                self.draw(lambda console: render_one(console, picked, self.width, self._clock))
+            else:
+                self.write(in_words(value) + "\n")
         if self.selection.asks and self.on_terminal and say_nothing and value in (None, [], {}):
             self.event("nothing_selected", "the query selected nothing")
 
     def _list(self, columns: Sequence[Column], pages: Iterable[list[Any]]) -> tuple[int, str]:
         """Prints a list. Returns how many items there were, and the headings of what did not fit."""
-        count, hidden = 0, ""
+        hidden: list[str] = []
+        count = 0
 
         def looked_at() -> Iterator[list[Any]]:
             nonlocal count
@@ -203,49 +200,40 @@ class Output(Notes):
                 count += len(page)
                 yield page
 
-        form = self.format_for(many=True)
-        if form == "table":
-            text, hidden = self._table(columns, [row for page in looked_at() for row in page])
-            texts: Iterable[str] = [text] if count else []
-        elif form in ROWS:
-            texts = self._cells(form, looked_at())
-        else:
-            texts = (self._array if form == "json" else self._ndjson)(map(self.selection.pick, looked_at()))
+        texts = self._texts(self.format_for(many=True), columns, looked_at(), hidden)
         self._result(texts, lambda: count)
-        return count, hidden
+        return count, ", ".join(hidden)
 
-    def _ndjson(self, pages: Iterable[list[Any]]) -> Iterator[str]:
-        for page in pages:
-            yield "".join(f"{self.json(item)}\n" for item in page)
+    def _texts(
+        self, form: str, columns: Sequence[Column], pages: Iterable[list[Any]], hidden: list[str]
+    ) -> Iterator[str]:
+        """A list in a format, in pieces. `hidden` gets the headings of what did not fit."""
+        if form in ("json", "ndjson"):
+            begin = "["
+            for page in map(self.selection.pick, filter(None, pages)):
+                if form == "ndjson":
+                    yield "".join(f"{self.json(item)}\n" for item in page)
+                else:
+                    yield begin + self.json(page, indent=2)[1:-2]  # without its brackets, and the last line break
+                    begin = ","
+            if form == "json":
+                yield "\n]\n" if begin == "," else "[]\n"
+            return
+        items = [item for page in pages for item in page]
+        if form in ROWS:
+            items = self.flat(items)
+            if names := dict.fromkeys(name for row in items for name in row) or self.selection.fields:
+                rows = Rows(form, list(names), self.settings.times)
+                yield rows.header() + "".join(map(rows.row, items))
+        elif items:
+            from tradesdk_cli.output.table import render_list
 
-    def _array(self, pages: Iterable[list[Any]]) -> Iterator[str]:
-        begin = "["
-        for page in filter(None, pages):
-            yield begin + self.json(page, indent=2)[1:-2]  # without its brackets, and the last line break
-            begin = ","
-        yield "\n]\n" if begin == "," else "[]\n"
-
-    def _cells(self, form: str, pages: Iterable[list[Any]]) -> Iterator[str]:
-        """CSV and TSV. The columns are those of all items."""
-        items = [row for page in pages for row in self.flat(page)]
-        if names := dict.fromkeys(name for row in items for name in row) or self.selection.fields:
-            rows = Rows(form, list(names), self.settings.times)
-            yield rows.header() + "".join(map(rows.row, items))
-
-    def _table(self, columns: Sequence[Column], rows: list[Any]) -> tuple[str, str]:
-        """A table, and the headings of what did not fit."""
-        from tradesdk_cli.output.table import render_list
-
-        hidden = ""
-        if not columns or self.selection.fields:
-            rows = self.flat(rows)
-            columns = columns_of(rows, columns)
-
-        def draw(console: Console) -> None:
-            nonlocal hidden
-            hidden = render_list(console, columns, rows, self.width, now=self._clock) if rows else ""
-
-        return self.drawn(draw), hidden
+            if not columns or self.selection.fields:
+                items = self.flat(items)
+                columns = columns_of(items, columns)
+            yield self.drawn(
+                lambda console: hidden.extend(render_list(console, columns, items, self.width, now=self._clock))
+            )
 
     def _result(self, texts: Iterable[str], items: Callable[[], int] | None = None) -> None:
         """Writes one result: in a file it is there as a whole, or not at all. `items`: how many are in it then."""
@@ -257,13 +245,13 @@ class Output(Notes):
         try:
             for text in texts:
                 self.file.write(text)
-            place = self.file.commit(partly=self._partly)
+            place = self.file.commit(partly=self.partly)
         except BaseException:
             self.file.forget()
             raise
         found = {} if items is None else {"items": items()}
         what = "" if items is None else f"{counted(found['items'], 'items')} "
-        kept = f"; {self.place} is as it was" if self._partly else ""
+        kept = f"; {self.place} is as it was" if self.partly else ""
         self.event("written", f"{what}written to {place}{kept}", file=place, **found)
 
     # Writing

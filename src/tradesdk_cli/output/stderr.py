@@ -1,6 +1,6 @@
 """What goes to stderr: notes, events and errors, for people as lines, for programs as JSON objects.
 
-Errors and the line below a list break at words on a terminal. Commands never do: what is copied from there is whole.
+On a terminal a line breaks at words. Commands never do: what is copied from there is whole.
 """
 
 from __future__ import annotations
@@ -99,17 +99,24 @@ def fitted(text: str, cells: int) -> str:
     return set_cell_size(text, max(cells - 3, 0)).rstrip(" ,") + "..."[: max(cells, 0)]
 
 
+_ENDS = {"trade": ",;:.)?", "export": "", "curl": ""}
+"""What ends a command that begins with this word; nothing: it goes to the end of the line."""
+
+
 def broken(text: str, columns: int) -> list[str]:
     """`text` in lines of so many characters, broken at words; a command stays whole, so that it can be pasted."""
     pieces: list[str] = []
-    is_command = False
-    for word in text.split():
-        begins = word.lstrip("(") == "trade"
+    is_command, ends = False, ""
+    words = text.split()
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        begins = not is_command and word.lstrip("(") in _ENDS and (word != "export" or "=" in after)
+        if begins:
+            ends = _ENDS[word.lstrip("(")]
         if is_command or (begins and pieces and pieces[-1].startswith("TRADE_") and "=" in pieces[-1]):
             pieces[-1] += f" {word}"
         else:
             pieces.append(word)
-        is_command = (is_command or begins) and word[-1] not in ",;:.)?"
+        is_command = (is_command or begins) and word[-1] not in ends
     lines = pieces[:1]
     for piece in pieces[1:]:
         if len(lines[-1]) + 1 + len(piece) > columns:
@@ -152,36 +159,35 @@ class Notes:
 
     def note(self, text: str, **fields: Any) -> None:
         """Says something on stderr that is not an error. `fields` are what a program would want of it."""
-        if self.machine_notes:
-            self.report({"note": one_line(text), **fields})
-        else:
-            self._say(self.paint("dim", one_line(text)))
-            for key, value in fields.items():
-                self._say(self.paint("dim", f"{key.replace('_', ' ')}: ") + visible(str(value)))
+        self.foot(text, **fields)
 
     def foot(self, *parts: str, **fields: Any) -> None:
-        """The line below a result: what it adds up to, what of it is not here, and how to see that."""
+        """The same of several things, such as what stands below a list: a line for people, an object each for programs.
+
+        The last object has the `fields`.
+        """
         if self.machine_notes:
-            for part in parts[:-1]:
-                self.report({"note": one_line(part)})
-            self.report({"note": one_line(parts[-1]), **fields})
+            *before, last = ({"note": one_line(part)} for part in parts)
+            for item in (*before, last | fields):
+                self.report(item)
             return
-        for line in self._lines(one_line(" · ".join(parts))):
-            self._say(self.paint("dim", line))
+        self._tell(" · ".join(parts))
         for key, value in fields.items():
             self._say(self.paint("dim", f"{key.replace('_', ' ')}: ") + visible(str(value)))
-
-    def _lines(self, text: str) -> list[str]:
-        if not self.stderr.isatty():
-            return [text]
-        return broken(text, columns_of(self.stderr))
 
     def event(self, kind: str, text: str, **fields: Any) -> None:
         """Says on stderr that something happened: a line for people; for programs its kind and `fields` as well."""
         if self.machine_notes:
             self.report({"type": kind, "note": one_line(text), **fields})
         else:
-            self._say(self.paint("dim", one_line(text)))
+            self._tell(text)
+
+    def _tell(self, text: str) -> None:
+        for line in self._lines(one_line(text)):
+            self._say(self.paint("dim", line))
+
+    def _lines(self, text: str) -> list[str]:
+        return broken(text, columns_of(self.stderr)) if self.stderr.isatty() else [text]
 
     def after_ctrl_c(self) -> None:
         """On a terminal the line already holds ^C; what is said next begins on its own."""

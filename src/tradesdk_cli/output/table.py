@@ -52,8 +52,8 @@ def render_list(
     width: int | None,
     indent: int = 0,
     now: Clock | None = None,
-) -> str:
-    """Prints `rows` within `width` cells (None: no limit). Returns the headings that were left out, comma separated.
+) -> list[str]:
+    """Prints `rows` within `width` cells (None: no limit). Returns the headings that were left out.
 
     With `now`, times are told from there.
     """
@@ -71,7 +71,7 @@ def render_list(
     return hidden
 
 
-def fitted(columns: Sequence[Column], grid: Grid, width: int | None) -> tuple[Table | None, str]:
+def fitted(columns: Sequence[Column], grid: Grid, width: int | None) -> tuple[Table | None, list[str]]:
     """The table of the columns that fit within `width`, None when the needed ones do not; and what was left out."""
     shown, widths = _fit(columns, grid, width)
     for of_each in (False, True):
@@ -81,9 +81,8 @@ def fitted(columns: Sequence[Column], grid: Grid, width: int | None) -> tuple[Ta
             if len(short_shown) > len(shown):
                 grid, shown, widths = shortened, short_shown, short_widths
     if not shown:
-        return None, ""
-    left_out = [i for i in range(len(columns)) if i not in shown and not _is_empty(grid, i)]
-    hidden = ", ".join(columns[i].heading for i in left_out)
+        return None, []
+    hidden = [c.heading for i, c in enumerate(columns) if i not in shown and not _is_empty(grid, i)]
     return _table(columns, grid, shown, widths), hidden
 
 

@@ -311,14 +311,15 @@ def _show(run: Session, command: Command, answer: dict[str, Any], usual: int | N
     rows = [row for each in data for row in (each if isinstance(each, list) else [each])]
     if not all(isinstance(row, dict) for row in rows):
         raise no_mock(run)
-    if usual is not None and len(rows) > usual:
+    there_are_more = usual is not None and len(rows) > usual
+    if there_are_more:
         refuse_query(out, "--limit N")
-        out.note(f"the latest {usual}; there are more: --limit N")
-        rows = rows[-usual:]
+        rows = rows[-(usual or 0) :]
     if rows and not command.columns and out.draws(many=True):
         out.draw(lambda console: _each(console, rows, out.width))
     else:
-        out.many(command.columns, [rows], empty=command.empty)
+        more = [f"the latest {usual}; there are more: --limit N"] if there_are_more else []
+        out.many(command.columns, [rows], empty=command.empty, foot=lambda: (more, {}))
     if rows and command.alarm:
         raise CliError(f"{len(data)} {'purchase was' if len(data) == 1 else 'purchases were'} {command.alarm}")
 
