@@ -223,6 +223,21 @@ async def test_a_run_counts_the_largest_amount_of_a_payment_that_it_resends() ->
     assert (batch.spent, batch.result.payment is not None) == (90_000, True)
 
 
+async def test_a_run_signs_again_what_it_has_signed() -> None:
+    """It counts once in its own run, too."""
+    seller = Seller(sold=lost)
+    run = market_of(seller, **ONCE).batches.token_prices(TWO, max_total="0.06")
+    with pytest.raises(PaymentOutcomeUnknownError):
+        await run.__anext__()
+    seller.clock.advance(200)  # its validity is over, and its ten minutes are not
+    seller.sold = None
+    batch = await run.__anext__()
+    signed = [one["payload"] for one in seller.payments]
+    assert batch.spent == PRICE
+    assert len({one["authorization"]["nonce"] for one in signed}) == 1
+    assert len({one["signature"] for one in signed}) == 2
+
+
 # Names.
 
 
