@@ -20,7 +20,7 @@ from .._values.http import Headers, RawResponse
 from .._values.text import bare_key, is_number, is_url, printable, real
 from .._version import __version__
 from ..errors import ConfigError
-from .arguments import NO_FILE, wrong_setting
+from .arguments import wrong_setting
 from .parts import loading
 from .retry import RetryPolicy
 
@@ -380,7 +380,10 @@ def data_folder(of: str) -> Path:
 
     home = os.environ.get("TRADE_HOME")
     if home and is_url(home):
-        raise ConfigError("TRADE_HOME must be a folder, not a URL", hint=NO_FILE)
+        raise ConfigError(
+            "TRADE_HOME must be a folder, not a URL",
+            hint="set it to a folder; TRADE_FLEET names a ledger in a database",
+        )
     try:
         if home:
             return Path(home).expanduser()
