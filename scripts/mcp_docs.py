@@ -18,11 +18,12 @@ from typing import Any, get_args
 
 import typer
 
-from tradesdk import ErrorCode, __version__
+from tradesdk import ErrorCode, TradeError, __version__
 from tradesdk_cli.app import command
 from tradesdk_cli.cli.group import LazyCommand
-from tradesdk_cli.mcp.answers import OWN_CODES, STEPS
+from tradesdk_cli.mcp.answers import OWN_CODES
 from tradesdk_cli.mcp.catalog import Scope, Tool, tools
+from tradesdk_cli.next_steps import FOR_A_MODEL
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -218,13 +219,9 @@ def errors() -> list[dict[str, str]]:
         {"code": code, "source": "trade mcp", "meaning": meaning, "next_step": step}
         for code, (meaning, step) in OWN_CODES.items()
     ]
-    rows = re.findall(
-        r"(?m)^\| ((?:`\w+`(?:, )?)+) \| `\w+` \| ([^|]+?) \|", (DOCS / "errors.md").read_text(encoding="utf-8")
-    )
-    meanings = {code: plain(meaning) for codes, meaning in rows for code in re.findall(r"\w+", codes)}
     for code in get_args(ErrorCode):
-        meaning, step = STEPS.get(code) or (meanings[code], "tell the person")
-        found.append({"code": code, "source": "tradesdk", "meaning": meaning, "next_step": step})
+        meaning = TradeError("", code=code).meaning
+        found.append({"code": code, "source": "tradesdk", "meaning": meaning, "next_step": FOR_A_MODEL[code]})
     return found
 
 

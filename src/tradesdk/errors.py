@@ -42,7 +42,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from ._values.hints import HINTS, UNKNOWN_OUTCOME
+from ._values.hints import HINTS, MEANINGS, UNKNOWN_OUTCOME
 from ._values.text import printable
 
 TYPE_CHECKING = False
@@ -216,6 +216,11 @@ class TradeError(Exception):
     def hint(self) -> str:
         """What to do next."""
         return self._hint or HINTS.get(self.code, "")
+
+    @property
+    def meaning(self) -> str:
+        """What `code` means. Unlike the message it has no words of the service."""
+        return MEANINGS.get(self.code, "")
 
     def __str__(self) -> str:
         return printable(self.message)

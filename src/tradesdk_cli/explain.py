@@ -33,36 +33,18 @@ from tradesdk_cli.errors import (
     RefusedByMock,
     placed,
 )
+from tradesdk_cli.next_steps import BY_STATUS, CHECK_URL, IN_TRADE, MOCK_KEYS, UNKNOWN_OUTCOME
 from tradesdk_cli.text import dollars, one_line, plain_dollars, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tradesdk import APIError, InvalidSignatureError, Payment, PaymentError
+    from tradesdk import APIError, InvalidSignatureError, Payment, PaymentError, TradeError
 
 
-_CHECK_KEY = f"check TRADE_API_KEY, or log in again ({LOGIN}): keys are made in the dashboard, Settings, API Keys"
-_MOCK_KEYS = (
-    "the mock takes keys like mock_full_NAME and mock_read_NAME, and those of its own making; "
-    "unset TRADE_API_KEY to use its usual one"
-)
-_CHECK_URL = "does the base URL point at the service? (TRADE_BASE_URL or --base-url)"
-
-
+_CHECK_KEY = (IN_TRADE["unauthorized"] or "").replace("{login}", LOGIN)
 _NOUNS = ("agents", "wallets", "trades", "positions")
 """Nouns of the API that have a list."""
 _PATHS = "/v1/account, /v1/agents, /v1/wallets, /v1/trades, /v1/positions and /v1/signals"
-_KEYSTORE = "--wallet FILE or TRADE_KEYSTORE says which keystore it is; {trade} pay key new makes one"
-_CONFIG_HINTS = {
-    "invalid_setting": "trade help settings",
-    "invalid_base_url": "correct TRADE_BASE_URL or --base-url; it looks like https://api.example.com",
-    "invalid_fleet_url": "correct TRADE_FLEET; it looks like postgresql://USER@HOST:5432/DATABASE",
-    "invalid_api_key": "correct TRADE_API_KEY, or keep another key: {login}",
-    "invalid_private_key": "it is 64 hexadecimal digits, with or without 0x in front; an address is not one",
-    "invalid_keystore": _KEYSTORE,
-    "keystore_exists": "choose another file: --wallet FILE",
-    "keystore_without_address": _KEYSTORE,
-    "wrong_password": "run it again with the password of that file; --wallet FILE or TRADE_KEYSTORE names another one",
-}
 
 
 def problem_of(error: BaseException, program: str = "trade") -> Problem:
@@ -70,11 +52,9 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
     problem = _problem_of(error)
     hint = problem.hint
     if hint == _CHECK_KEY and (program.endswith(" --mock") or " --world " in program):
-        hint = _MOCK_KEYS
+        hint = MOCK_KEYS
     if _too_many_files(error):
-        from tradesdk import TradeError
-
-        hint = TradeError("", code="too_many_files").hint
+        hint = _usual("too_many_files")
     return replace(problem, hint=placed(hint, program))
 
 
@@ -105,25 +85,55 @@ def _problem_of(error: BaseException) -> Problem:
     if isinstance(error, PaymentError):
         return payment_problem(error)
     if isinstance(error, ConfigError):
-        message = one_line(str(error))
-        hint = error.hint
-        if hint == ConfigError("", code=error.code).hint:  # the usual one, in words of Python
-            hint = _CONFIG_HINTS.get(error.code, hint)
-        return Problem(CONFIG, "configuration", message, hint)
+        return Problem(CONFIG, "configuration", one_line(str(error)), next_step(error))
     if isinstance(error, InvalidArgumentError):
-        return Problem(USAGE, "usage", one_line(str(error)), "nothing was sent; --help shows what is accepted")
+        return Problem(USAGE, "usage", one_line(str(error)), next_step(error))
     if isinstance(error, FleetError):
         away = error.code == "fleet_unreachable"
-        hint = _of_fleet(error.code, error.hint)
-        return Problem(NETWORK if away else CONFIG, error.code, one_line(error.message), hint, retryable=away)
+        return Problem(
+            NETWORK if away else CONFIG, error.code, one_line(error.message), next_step(error), retryable=away
+        )
     if isinstance(error, TradeError):
-        return Problem(OTHER, "error", one_line(str(error)), error.hint)
+        return Problem(OTHER, "error", one_line(str(error)), next_step(error))
     if isinstance(error, OSError) or _too_many_files(error):
         named = getattr(error, "filename", None)
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return Problem(OTHER, "system", one_line(f"{reason}: {named}" if named else reason))
     message = f"this is a bug in trade: {type(error).__name__}: {error}"
     return Problem(OTHER, "internal", one_line(message), "run it again with -v to see where")
+
+
+def _usual(code: Any) -> str:
+    """The next step in Python after an error that knows no more than its code."""
+    from tradesdk import TradeError
+
+    return TradeError("", code=code).hint
+
+
+def next_step(error: TradeError, **known: str) -> str:
+    """The next step in `trade`; `known` fills in its names."""
+    from tradesdk import CheckpointError, ConfigError
+
+    code, hint = error.code, error.hint
+    if hint == _usual("fleet_lost"):  # a ledger in PostgreSQL
+        code = "fleet_lost"
+    # What they say of themselves are no words of Python.
+    is_own = isinstance(error, ConfigError | CheckpointError) and hint != _usual(code)
+    step = IN_TRADE[code]
+    if step is None or is_own or hint == _usual("too_many_files"):
+        return hint
+    usual = {
+        "address": "TRADE_BASE_URL or --base-url",
+        "lister": f"{TRADE} account show",
+        "wait": "a minute",
+        "chain": "base",
+        "payment": "PAYMENT_ID",
+        "look": f"{TRADE} pay history",
+        "until": "it expires",
+        "again": "to buy it again, give it another --purchase name",
+        "fund": "add USDC on Base to the wallet",
+    }
+    return step.format(**usual | known, python=hint, trade=TRADE, login=LOGIN)
 
 
 def _too_many_files(error: BaseException | None) -> bool:
@@ -136,20 +146,6 @@ def _too_many_files(error: BaseException | None) -> bool:
 
 
 _STATUS_EXIT = {401: UNAUTHENTICATED, 403: FORBIDDEN, 404: NOT_FOUND, 409: CONFLICT, 429: RATE_LIMITED}
-_OPEN = "it may have been carried out; look before you send it again: {lister}"
-_BY_STATUS = {
-    401: _CHECK_KEY,
-    402: f"the service wants to be paid for this, or another plan; see the plan: {TRADE} account show",
-    403: f"use a key with the scope full-access, or another plan; see the plan: {TRADE} account show",
-    404: "see what there is: {lister}",
-    409: "look at its present state: {lister}",
-    429: f"{{wait}} and run it again; see the limits: {TRADE} account usage",
-}
-_BY_CLASS = {
-    3: f"redirects are not followed: {_CHECK_URL}",
-    4: "nothing was changed; correct the value and run it again (--help shows what is accepted)",
-    5: "the service has a problem; run it again in a while",
-}
 
 
 def _exit_code(status: int) -> int:
@@ -169,15 +165,25 @@ def _status_hint(error: Any) -> str:
     status: int = error.status
     if error.code == "invalid_signature":
         return _signature_hint(error)
-    form = _OPEN if error.outcome == "unknown" else _BY_STATUS.get(status) or _BY_CLASS[min(status // 100, 5)]
-    if form == _CHECK_KEY and _market(error.url):
+    market, lister = _market(error.url), _lister(error.url, error.method if error.status == 404 else "")
+    if error.outcome == "unknown":
+        return UNKNOWN_OUTCOME.format(lister=lister)
+    if status == 401 and market:
         return "the service wants the API key of the account as well: add --send-api-key"
-    if status == 404 and error.service_code is None and not _market(error.url):
-        return _CHECK_URL
-    if status == 404 and not any(f"/v1/{noun}" in error.url for noun in _NOUNS) and not _market(error.url):
+    if status == 404 and error.service_code is None and not market:
+        return CHECK_URL.format(address=_address(error.url))
+    if status == 404 and not any(f"/v1/{noun}" in error.url for noun in _NOUNS) and not market:
         return f"there are {_PATHS}; for examples: {TRADE} api --help"
-    wait = f"wait {error.retry_after:.0f} s" if status == 429 and error.retry_after is not None else "wait a minute"
-    return form.replace("{wait}", wait).replace("{lister}", _lister(error.url, error.method if status == 404 else ""))
+    if error.code == "unexpected_status":
+        return (BY_STATUS.get(status) or BY_STATUS[min(status // 100, 5)]).format(
+            trade=TRADE, address=_address(error.url)
+        )
+    known = {} if error.retry_after is None else {"wait": f"{error.retry_after:.0f} s"}
+    return next_step(error, lister=lister, **known)
+
+
+def _address(url: str) -> str:
+    return "TRADE_MARKET_BASE_URL or TRADE_BASE_URL" if _market(url) else "TRADE_BASE_URL or --base-url"
 
 
 def _signature_hint(error: InvalidSignatureError) -> str:
@@ -200,16 +206,8 @@ def _request_problem(error: Any) -> Problem:
 
     message = one_line(str(error))
     unknown = error.outcome == "unknown"
-    address = "TRADE_MARKET_BASE_URL or TRADE_BASE_URL" if _market(error.url) else "TRADE_BASE_URL or --base-url"
-    if unknown or isinstance(error, AmbiguousOutcomeError):
-        hint = _OPEN.replace("{lister}", _lister(error.url))
-    elif error.code in ("connection_refused", "unknown_host"):
-        start = "start the service, or " if error.code == "connection_refused" else ""
-        hint = f"{start}correct {address}; see where it is set: {TRADE} config list --sources"
-    elif isinstance(error, APIConnectionError):
-        hint = error.hint if error.code == "proxy_failed" else f"check the network and the base URL ({address})"
-    else:
-        hint = _CHECK_URL
+    known = {"lister": _lister(error.url), "address": _address(error.url)}
+    hint = UNKNOWN_OUTCOME.format(**known) if unknown else next_step(error, **known)
     if isinstance(error, AmbiguousOutcomeError):
         return Problem(OTHER, "outcome_unknown", message, hint)
     if isinstance(error, APIConnectionError):
@@ -219,13 +217,6 @@ def _request_problem(error: Any) -> Problem:
     if isinstance(error, APIResponseError):
         return Problem(SERVER, "bad_response", message, hint)
     return Problem(OTHER, "error", message, hint)
-
-
-def _of_fleet(code: str, hint: str) -> str:
-    """A hint about the server of a fleet in commands."""
-    if code in ("ledger_unreachable", "fleet_unreachable"):
-        return f"{hint}; see where its URL is set: {TRADE} config list --sources"
-    return hint
 
 
 def _lister(url: str, method: str = "") -> str:
@@ -249,32 +240,6 @@ def _market(url: str) -> bool:
 _RETRYABLE = ("in_progress", "signer_too_slow", "ledger_locked", "ledger_unreachable")
 _NOT_TYPEABLE = Decimal(10) ** 12
 """Dollars that no --max-price takes."""
-_PAYMENT_HINTS = {
-    "no_signer": "export TRADE_WALLET_KEY, or make a wallet: {trade} pay key new",
-    "no_such_payment": "see what there is: {trade} pay history",
-    "upfront_flow": (
-        "export TRADE_ALLOW_UPFRONT=1 (or {trade} config set allow_upfront true) to pay such a service; it may take "
-        "the money and answer with an error, which then leaves the payment in doubt"
-    ),
-    "purchase_secret_changed": (
-        "take the same wallet or TRADE_PURCHASE_SECRET as before; or continue with this one: "
-        "{trade} pay key accept-secret; names that only another ledger has can then be paid for once more"
-    ),
-    "in_progress": "wait for that call to end, then look again",
-}
-"""By code, where the SDK's hint is in words of Python."""
-_HINTS_OF_A_PAYMENT = {
-    "in_progress": "wait for that call to end, then look again: {trade} pay show {payment}",
-    "unresolved_payment": "look at it: {trade} pay show {payment}; {again}",
-    "already_delivered": "look at it: {trade} pay show {payment}; {again}",
-    "not_live": "look at it: {trade} pay show {payment}; what it was for can be bought again",
-    "paid_undelivered": "see what came: {trade} pay show {payment}; {again}",
-    "taken_elsewhere": "its answer is where it was paid for; {again}",
-    "payment_rejected": (
-        "see it: {trade} pay show {payment}; until {until} UTC the same command resends the same payment"
-    ),
-}
-"""The same where there is one: `payment` is its id, `until` when it expires."""
 
 
 def payment_problem(error: PaymentError) -> Problem:
@@ -293,7 +258,7 @@ def payment_problem(error: PaymentError) -> Problem:
         if isinstance(error, LedgerError) and payment is None:
             code = NETWORK if error.code == "ledger_unreachable" else CONFIG
         over = error.code == "time_is_up"
-        hint = _of_fleet(error.code, error.hint) if payment is None else _unknown(payment, over=over)
+        hint = next_step(error) if payment is None else _unknown(payment, over=over)
     elif isinstance(error, PaymentUndeliveredError):
         code = OUTCOME_UNKNOWN
     elif isinstance(error, PaymentRejectedError):
@@ -318,28 +283,29 @@ def _payment_hint(error: PaymentError) -> str:
     earlier = payment is not None and not payment.is_unsent  # else it is this call's own
     if isinstance(details, PriceDetails | RecipientDetails) and payment is not None and earlier:
         return f"{TRADE} pay resume {payment.id} resends it anyway; or wait until it has expired"
-    if isinstance(details, PriceDetails) and details.price < _NOT_TYPEABLE:
-        return f"to pay that anyway: --max-price {plain_dollars(details.price)}"
+    if isinstance(details, PriceDetails):
+        is_typeable = details.price < _NOT_TYPEABLE
+        return f"to pay that anyway: --max-price {plain_dollars(details.price)}" if is_typeable else error.hint
     if isinstance(details, RecipientDetails):
         return f"ask the service whether that is right; if it is: {TRADE} pay trust {details.address}"
-    if code == "insecure_url":
-        return f"{error.hint}: TRADE_MARKET_BASE_URL"
     if isinstance(details, WalletDetails):
         again = "then run the same command again"
         if details.open_at is not None:
             shown = f"{TRADE} pay show {details.tried_by}"
             again = f"then run the command of that payment again ({shown}), or any after {details.open_at:%H:%M:%S} UTC"
         return f"{_fund(details.address, details.service)}; {again}"
-    if payment is not None and code == "insufficient_funds":
-        return f"{_fund(payment.payer, payment.url)}; then run the same command again"
-    if payment is not None and code == "not_unresolved":
-        return f"{TRADE} pay {'resume' if payment.stage.value == 'sent' else 'show'} {payment.id}"
-    if code == "already_delivered" and payment is not None and payment.purchase is None:
-        code = "not_live"
-    if payment is None or code not in _HINTS_OF_A_PAYMENT:
-        return _PAYMENT_HINTS.get(code, error.hint)
-    again, until = _once_more(payment, code), f"{payment.expires_at:%H:%M:%S}"
-    return _HINTS_OF_A_PAYMENT[code].format(trade=TRADE, payment=payment.id, until=until, again=again)
+    if payment is None:
+        return next_step(error)
+    if code == "not_unresolved" and payment.stage.value == "sent":
+        return f"{TRADE} pay resume {payment.id}"
+    return next_step(
+        error,
+        payment=payment.id,
+        look=f"{TRADE} pay show {payment.id}",
+        until=f"{payment.expires_at:%H:%M:%S} UTC",
+        again=_once_more(payment, code),
+        fund=_fund(payment.payer, payment.url),
+    )
 
 
 def _fund(wallet: str, service: str) -> str:
@@ -354,6 +320,8 @@ def _once_more(payment: Payment, code: str) -> str:
     """How to buy again what was paid for and did not arrive: another purchase has another name."""
     if payment.purchase is not None:
         return "to buy it again, give it another --purchase name"
+    if code == "already_delivered":
+        return "what it was for can be bought again"
     mark = f"{TRADE} pay reconcile --mark paid {payment.id}"
     if code == "unresolved_payment":
         other = "" if payment.charged is True else ", or --mark unpaid"

@@ -61,10 +61,10 @@ def test_init_creates_the_tables_once(trade: Terminal, database: str) -> None:
     trade.env["TRADE_FLEET"] = database
     missing = trade("fleet", "status", "-o", "json")
     assert (missing.code, missing.problem["code"]) == (3, "fleet_lost")
-    assert missing.problem["hint"].endswith("(trade fleet init)")
+    assert missing.problem["hint"].endswith("trade fleet init")
     for command in ("pay", "budget"), ("pay", "history"):
         lost = trade(*command, "-o", "json").problem
-        assert (lost["code"], lost["hint"].rpartition("(")[2]) == ("ledger_lost", "trade fleet init)")
+        assert (lost["code"], lost["hint"].rpartition(": ")[2]) == ("ledger_lost", "trade fleet init")
     assert [trade("fleet", "init", "-o", "json").json["created"] for _ in range(2)] == [True, False]
     assert trade("pay", "budget").code == 0
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has none
 
 from tradesdk import ErrorCode, PaymentError, PaymentRefusedError, TradeClient, TradeError
 from tradesdk_cli.errors import CliError, ConfigProblem, UsageProblem
-from tradesdk_cli.mcp.answers import OWN_CODES, STEPS, Fault, fault_of
+from tradesdk_cli.mcp.answers import OWN_CODES, Fault, fault_of
 from tradesdk_cli.mcp.arguments import checked
 from tradesdk_cli.mcp.catalog import Scope, tools
+from tradesdk_cli.next_steps import FOR_A_MODEL
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
@@ -74,16 +75,17 @@ def test_what_is_no_integer_is_refused(given: dict[str, Any]) -> None:
 
 def test_every_code_has_a_next_step_of_its_own() -> None:
     codes = set(get_args(ErrorCode))
-    assert set(STEPS) <= codes, "codes that no longer are"
-    assert not set(STEPS) & set(OWN_CODES)
-    for meaning, step in (STEPS | OWN_CODES).values():
+    assert not codes & set(OWN_CODES)
+    for meaning, step in OWN_CODES.values():
         assert meaning
         assert step
     told = {}
-    for code in codes - set(STEPS) - OF_STREAMS:
-        found = fault_of(PaymentError(ORDER, code=code), "trade").as_dict()
-        told[code] = found["error"]["tell_the_person"]
-        assert "tell_the_person" in found["error"]["next_step"]
+    for code in sorted(codes - OF_STREAMS):
+        found = fault_of(PaymentError(ORDER, code=cast(Any, code)), "trade").as_dict()["error"]
+        assert found["next_step"] == FOR_A_MODEL[code]
+        assert found["message"] == TradeError("", code=cast(Any, code)).meaning
+        if "tell_the_person" in found["next_step"]:
+            told[code] = found["tell_the_person"]
     assert all(told.values())
     assert len(set(told.values())) > len(told) / 2, "what helps differs"
 

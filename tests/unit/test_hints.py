@@ -8,7 +8,7 @@ import re
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from decimal import Decimal
 from functools import partial
@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 import tradesdk
+import tradesdk.fleet
 from tradesdk import (
     AmbiguousOutcomeError,
     APIStatusError,
@@ -63,6 +64,7 @@ from .._ports import free_port
 from .._rows import each_of
 from ._client import client_of
 
+PAGES = Path(__file__).parents[2] / "docs"
 PRIVATE = "0x" + "01" * 32
 SIGNER: Any = LocalSigner.from_key(PRIVATE)
 VERBS = (
@@ -100,23 +102,40 @@ def test_what_is_named_in_a_hint_is_there() -> None:
     )
     parts = [getattr(client, name) for client in clients for name in dir(client) if not name.startswith("_")]
     arguments = set[str]()
-    for owner in (*map(type, parts), *vars(tradesdk).values()):
-        for member in (owner, *vars(owner).values()) if isinstance(owner, type) else (owner,):
+    public = [getattr(module, name) for module in (tradesdk, tradesdk.fleet) for name in dir(module)]
+    for owner in (*map(type, parts), *public):
+        for member in (owner, *tuple(vars(owner).values())) if isinstance(owner, type) else (owner,):
             if callable(member := getattr(member, "__func__", member)):
                 with suppress(ValueError):  # it is written in C
                     arguments |= set(inspect.signature(member).parameters)
-    for code, hint in HINTS.items():
-        for path in re.findall(r"\bclient((?:\.\w+)+)", hint):
-            assert any(_reaches(client, path) for client in clients), (code, path)
-        assert set(re.findall(r"\b([a-z]\w*)=", hint)) <= arguments, code
+    variables = set(re.findall(r"TRADE_[A-Z_]+", "".join(page.read_text("utf-8") for page in PAGES.glob("*.md"))))
+    for where, text in _texts():
+        for path in re.findall(r"(?<![\w.])client((?:\.\w+)+)", text):
+            assert any(_reaches(client, path) for client in clients), (where, path)
+        names = set(re.findall(r"(?<![\w?&.-])([a-z]\w*)=(?!=)", text))
+        assert names - {"tzinfo"} <= arguments, (where, text)
+        assert set(re.findall(r"\bTRADE_[A-Z_]*[A-Z]\b", text)) <= variables, (where, text)
+        assert not re.search(r"\(trade |\btrade (pay|market|agents|signals|config|mock) [a-z]", text), (where, text)
     for client in clients:
         client.close()
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    """Every text of the SDK that is no docstring: where it stands, and its words."""
+    for file in Path(tradesdk.__file__).parent.rglob("*.py"):
+        if "_sync" in file.parts:
+            continue
+        tree = ast.parse(file.read_text("utf-8"))
+        statements = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in statements:
+                yield f"{file.name}:{node.lineno}", node.value
 
 
 def _reaches(found: Any, path: str) -> bool:
     for name in path.split(".")[1:]:
         found = getattr(found, name, None)
-    return callable(found)
+    return found is not None
 
 
 def test_a_hint_of_its_own_wins_and_is_in_the_traceback_once() -> None:

@@ -436,7 +436,7 @@ def test_one_that_refuses_this_user(postgres: Postgres, schema: str) -> None:
 
 
 def test_one_without_tables_is_not_begun_anew(postgres: Postgres, schema: str, ledger: Ledger) -> None:
-    refused(postgres.url(), "lost", "nowhere", hint="restore a backup; otherwise make them")
+    refused(postgres.url(), "lost", "nowhere", hint="put a backup back; or, if there never were tables, make them")
     submitted(ledger)
     postgres.do(f"DROP SCHEMA {schema} CASCADE")
     with pytest.raises(LedgerError) as caught:

@@ -147,7 +147,7 @@ def test_only_known_recipients_when_there_are_any() -> None:
     assert error.code == "recipient_changed"
     assert OTHER in error.message
     assert PAY_TO in error.message
-    assert f"trade pay trust {OTHER}" in error.hint
+    assert f"client.payments.trust('{OTHER}')" in error.hint
     assert error.details == RecipientDetails(address=OTHER, trusted=(PAY_TO,))
 
 

@@ -50,19 +50,18 @@ def errors() -> list[PaymentError]:
 
 
 @each_of("error", errors(), ids=lambda error: error.code)
-def test_python_comes_first_and_the_command_second(error: PaymentError) -> None:
+def test_it_names_a_method_with_the_payment(error: PaymentError) -> None:
     call = re.search(rf"client\.payments\.(\w+)\('{NAME}'", error.hint)
     assert call is not None
     assert hasattr(Payments, call[1])
-    command = re.search(rf"trade pay [\w|\- ]+{NAME}", error.hint)
-    assert command is None or command.start() > call.start()
+    assert "trade " not in error.hint
 
 
 def test_another_recipient() -> None:
     other = "0x" + "ab" * 20
     refusal = recipient_refusal(other, origin="https://x.example", configured=(), known=("0x" + "cd" * 20,))
     assert refusal is not None
-    assert f"client.payments.trust('{other}') (trade pay trust {other})" in refusal.hint
+    assert f"client.payments.trust('{other}')" in refusal.hint
 
 
 def test_what_became_of_it_is_said() -> None:

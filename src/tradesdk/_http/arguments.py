@@ -123,7 +123,7 @@ def optional_text(name: str, value: str | None) -> str | None:
     return None if value is None else required_text(name, value)
 
 
-NO_FILE = "give a path; for a ledger in a database: Ledger.postgres(url), or TRADE_FLEET for trade"
+NO_FILE = "give a path; for a ledger in a database: Ledger.postgres(url)"
 
 
 def file_path(name: str, path: str | os.PathLike[str]) -> Path:

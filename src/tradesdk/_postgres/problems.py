@@ -6,6 +6,7 @@ from typing import Literal
 
 import psycopg
 
+from .._values.hints import HINTS
 from .._values.text import printable
 from .server import Server
 
@@ -74,7 +75,7 @@ _DENIED: tuple[Kind, str, str] = (
 _LOST: tuple[Kind, str, str] = (
     "lost",
     "{shown} has no tables of tradesdk in its schema {schema}",
-    "if there were some, restore a backup; otherwise make them: tradesdk.fleet.create_tables() (trade fleet init)",
+    HINTS["fleet_lost"],
 )
 _REFUSED_ROW: tuple[Kind, str, str] = ("refused", "{shown} failed: {said}", "see the log of that server")
 _STATES: dict[str, tuple[Kind, str, str]] = {

@@ -47,7 +47,7 @@ class Payments:
             raise PaymentRefusedError(
                 f"the ledger has no payment {printable(without_keys(payment_id), 60)}",
                 code="no_such_payment",
-                hint="list them: client.payments.list() (trade pay history)",
+                hint="list them: client.payments.list()",
             )
         return found
 

@@ -262,8 +262,7 @@ def _refused_recipient(requirement: Requirement, limits: _Limits) -> _Refusal | 
             11,
             "recipient_changed",
             f"the recipient is {address}, and only {printable(known, 150)} is trusted",
-            f"ask the service whether it is correct; then: client.payments.trust({address!r}) "
-            f"(trade pay trust {address}), or add it to pay_to=",
+            f"ask the service whether it is correct; then: client.payments.trust({address!r}), or add it to pay_to=",
             RecipientDetails(address=address, trusted=tuple(trusted.values())),
         )
     return None

@@ -34,14 +34,14 @@ _REJECTIONS: dict[str, ErrorCode] = {
 _REMEDIES: dict[ErrorCode, str] = {
     "insufficient_funds": "add USDC on Base to {payer}; no ETH is needed, as the service pays for gas",
     "signature_rejected": "the signer signs for another address than {payer}, or not according to EIP-712; or that "
-    "address has code (trade doctor says so with TRADE_RPC_URL): the signer of a smart contract wallet needs "
+    "address has code: the signer of a smart contract wallet needs "
     "is_contract = True, and for a key that is delegated by EIP-7702 pay with another wallet",
     "validity_rejected": "correct this machine's clock",
     "payment_rejected": "the same call resends the same payment while it is valid",
 }
 _HOW_TO_PROVE = (
-    "held money may have been taken: see client.payments.reconcile() (trade pay reconcile), check the wallet, and mark "
-    "what was not taken (trade pay reconcile --mark unpaid --older-than 1h)"
+    "held money may have been taken: see client.payments.reconcile(), check the wallet, and mark what was not taken: "
+    "client.payments.mark(id, paid=False)"
 )
 
 
@@ -93,11 +93,8 @@ def _until(payment: Payment) -> str:
 
 def _how_to_mark(payment: Payment) -> str:
     if payment.paid:
-        return f"client.payments.mark({payment.id!r}, paid=True) (trade pay reconcile --mark paid {payment.id})"
-    return (
-        f"check the wallet and mark the payment: client.payments.mark({payment.id!r}, paid=…) "
-        f"(trade pay reconcile --mark paid {payment.id}, or --mark unpaid)"
-    )
+        return f"client.payments.mark({payment.id!r}, paid=True)"
+    return f"check the wallet and mark the payment: client.payments.mark({payment.id!r}, paid=…)"
 
 
 def undelivered(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:
@@ -105,8 +102,8 @@ def undelivered(payment: Payment, reason: str, response: RawResponse | None = No
     return PaymentUndeliveredError(
         f"{shown_usd(payment.most)} {paid}, and no usable answer arrived: {reason}",
         code="paid_undelivered",
-        hint=f"contact the service with its nonce and transaction: client.payments.get({payment.id!r}) (trade pay show "
-        f"{payment.id}); {_how_to_buy_again(payment)}",
+        hint=f"contact the service with its nonce and transaction: client.payments.get({payment.id!r}); "
+        f"{_how_to_buy_again(payment)}",
         reason=reason,
         payment=payment,
         response=response,
@@ -116,10 +113,10 @@ def undelivered(payment: Payment, reason: str, response: RawResponse | None = No
 def _how_to_buy_again(payment: Payment) -> str:
     """Another purchase has another name; one without a name is over some minutes after its first signing."""
     if payment.purchase is not None:
-        return "to buy it again, give the purchase another name: purchase= (--purchase)"
+        return "to buy it again, give the purchase another name: purchase="
     return (
-        "to buy it again, give the purchase a name: purchase= (--purchase); without one, the same call buys again "
-        "10 minutes after the first try"
+        "to buy it again, give the purchase a name: purchase=; without one, the same call buys again 10 minutes after "
+        "the first try"
     )
 
 
@@ -162,8 +159,8 @@ def purchase_secret_changed(payer: str, known: str, given: str) -> PaymentRefuse
     return PaymentRefusedError(
         f"the purchase secret of {payer} is another one than before: {given}, and the ledger has {known} (their ids)",
         code="purchase_secret_changed",
-        hint="use the same key or TRADE_PURCHASE_SECRET as before. Or client.payments.accept_purchase_secret() (trade "
-        "pay key accept-secret): names that only another ledger has can then be paid for once more",
+        hint="use the same key or TRADE_PURCHASE_SECRET as before. Or client.payments.accept_purchase_secret(): "
+        "names that only another ledger has can then be paid for once more",
     )
 
 
@@ -211,9 +208,9 @@ def not_expired(payment: Payment) -> PaymentRefusedError:
         f"payment {payment.id} may still be taken until {payment.expires_at:%H:%M:%S} UTC, so it cannot be "
         f"marked before {until:%H:%M:%S} UTC",
         code="not_unresolved",
-        hint=f"try client.payments.resume({payment.id!r}) (trade pay resume {payment.id})"
+        hint=f"try client.payments.resume({payment.id!r})"
         if payment.stage is PaymentStage.SENT
-        else f"wait until then; see client.payments.get({payment.id!r}) (trade pay show {payment.id})",
+        else f"wait until then; see client.payments.get({payment.id!r})",
         payment=payment,
     )
 
@@ -223,7 +220,7 @@ def already_known(payment: Payment) -> PaymentRefusedError:
     return PaymentRefusedError(
         f"the outcome of payment {payment.id} is known: {known}",
         code="not_unresolved",
-        hint=f"see client.payments.get({payment.id!r}) (trade pay show {payment.id})",
+        hint=f"see client.payments.get({payment.id!r})",
         payment=payment,
     )
 
@@ -233,7 +230,7 @@ def in_progress(payment: Payment | None, *, is_resumed: bool, where: str = "") -
     what = f"the same call is in progress{where} and did not end before the deadline"
     if is_resumed and payment is not None:
         what = f"another call is sending payment {payment.id}"
-    look = "" if payment is None else f", then see client.payments.get({payment.id!r}) (trade pay show {payment.id})"
+    look = "" if payment is None else f", then see client.payments.get({payment.id!r})"
     return PaymentRefusedError(
         what,
         code="in_progress",
@@ -312,11 +309,7 @@ def recipient_changed(pay_to: str, accepted: Collection[str], *, origin: str | N
     """Another recipient than the accepted ones: those known for `origin`, or without it the configured ones."""
     source = "pay_to= accepts" if origin is None else f"the known recipient of {printable(origin, 200)} is"
     shown = printable(pay_to, 60)
-    remedy = (
-        "add it to pay_to="
-        if origin is None
-        else f"client.payments.trust({shown!r}) (trade pay trust {shown}), or pay_to="
-    )
+    remedy = "add it to pay_to=" if origin is None else f"client.payments.trust({shown!r}), or pay_to="
     return PaymentRefusedError(
         f"the offer is to pay {shown}, and {source} {printable(', '.join(accepted), 400)}",
         code="recipient_changed",
@@ -343,8 +336,8 @@ def wallet_empty(
         f"this call costs {shown_usd(amount)}, and the service says since {since:%Y-%m-%d %H:%M:%S} UTC that the "
         f"wallet {payer} has too little USDC; until it has enough, only the call of payment {asks} is tried",
         code="insufficient_funds",
-        hint=f"add USDC on Base to {payer}, then make the call of client.payments.get({asks!r}) again (trade pay show "
-        f"{asks}), or any call after {open_at:%H:%M:%S} UTC",
+        hint=f"add USDC on Base to {payer}, then make the call of client.payments.get({asks!r}) again, "
+        f"or any call after {open_at:%H:%M:%S} UTC",
         details=WalletDetails(
             address=payer, service=service, cost=usd(amount), since=since, tried_by=asks, open_at=open_at
         ),
@@ -357,7 +350,7 @@ def no_budget(amount: int) -> PaymentRefusedError:
         code="no_budget",
         details=BudgetDetails(cost=usd(amount)),
         hint='set one: budget=Budget(per_day="5"), max_price= for one call, TRADE_BUDGET_PER_DAY=5 (or PER_CALL, '
-        "PER_HOUR, PER_MONTH, TOTAL), or trade pay budget set --per-day 5",
+        "PER_HOUR, PER_MONTH, TOTAL)",
     )
 
 

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tradesdk_cli.next_steps import FOR_A_MODEL
 from tradesdk_cli.text import one_line, visible
 
 if TYPE_CHECKING:
@@ -133,60 +134,21 @@ OWN_CODES: dict[str, tuple[str, str]] = {
     "configuration": ("a setting of this server is missing or cannot be used", "tell the person"),
     "internal": ("this is a bug in the server", "tell the person; do not repeat the call"),
 }
-"""Codes of this server: what they mean, and what a client may do. Those of the SDK are in `STEPS`."""
+"""Codes of this server: what they mean, and what a client may do. Those of the SDK are in `FOR_A_MODEL`."""
 
-STEPS: dict[str, tuple[str, str]] = {
-    "ledger_locked": ("the ledger is not free; nothing was signed", "wait a few seconds, then repeat the same call"),
-    "ledger_unreachable": ("the ledger cannot be reached; nothing was signed", "wait a minute, then repeat the call"),
-    "fleet_unreachable": ("the fleet's server cannot be reached", "wait a minute, then repeat the call"),
-    "signer_too_slow": ("the wallet signed too late; nothing was sent", "repeat the same call"),
-    "signature_rejected": ("the service rejected the signature", "tell the person; do not buy it under another name"),
-    "pagination_loop": ("the service repeats a page", "use what came, or ask with other filters"),
-    "not_live": ("that payment can no longer be taken", "repeat market_buy with the same arguments"),
-    "not_unresolved": ("there is nothing to resend", "read it: payments with action=get and this id"),
-    "not_found": ("the service does not have it", "list what there is, and use an id from the list"),
-    "conflict": ("its present state does not allow it", "read it again, then decide"),
-    "rate_limited": ("too many requests", "wait as long as retry_after_s says, then repeat the call"),
-    "validation_error": ("the service does not take a value", "correct the value"),
-    "invalid_request": ("the service cannot read the request", "correct the arguments"),
-    "internal_error": ("the service has a problem", "wait a minute, then repeat a read; before a change, read first"),
-    "bad_gateway": ("the service cannot be reached", "wait a minute, then repeat a read; before a change, read first"),
-    "service_unavailable": ("the service is not available", "wait a minute, then repeat the call"),
-    "timeout": ("the service did not answer in time", "wait a minute, then repeat a read; before a change, read first"),
-    "connection_failed": ("no complete answer came", "wait a minute, then repeat a read; before a change, read first"),
-    "ambiguous_outcome": ("it may have been created", "list the agents before anything else"),
-    "invalid_argument": ("an argument was refused; nothing was sent", "correct the argument"),
-    "over_budget": ("the budgets do not leave enough; nothing was signed", "wait, or tell the person"),
-    "unknown_token": ("no market data is sold about a token; nothing was signed", "find it with market_tokens"),
-    "in_progress": ("the same purchase is under way", "wait a few seconds, then repeat the same call"),
-    "purchase_changed": (
-        "that purchase name was used for something else; nothing was signed",
-        "choose a new name for this purchase",
-    ),
-    "already_delivered": (
-        "it was paid and delivered before, and the answer is no longer kept",
-        "choose a new name to buy it again",
-    ),
-    "no_such_payment": ("there is no such payment", "list them: payments"),
-    "payment_rejected": (
-        "the service rejected the payment; whether it was taken is not proven, so its amount stays held",
-        "do not buy it under another name; tell the person",
-    ),
-    "outcome_unknown": ("it may have been paid", "payments with action=resume and this id, or the same call again"),
-    "time_is_up": ("it may have been paid", "repeat the same call: it cannot be charged twice"),
-    "suspect_paid": ("it was probably paid", "tell the person: it must be checked before anything is bought again"),
-    "paid_undelivered": ("it was paid, and no usable answer came", "tell the person"),
-    "taken_elsewhere": ("that name was paid for on another machine", "choose a new name, or tell the person"),
-}
-"""The SDK's codes after which a client can do something, or must not: what they mean for it, and its next step."""
-_PERSON = "tell the person what tell_the_person says"
 _AFTER_MONEY = frozenset({"outcome_unknown", "time_is_up"})
 
 
 def own(code: str, message: str | None = None, **more: Any) -> Fault:
     """A fault of this server."""
-    text, step = OWN_CODES.get(code) or STEPS.get(code) or (code.replace("_", " "), _PERSON)
+    text, step = OWN_CODES.get(code) or _of_sdk(code)
     return Fault(code, message or text, step, **more)
+
+
+def _of_sdk(code: Any) -> tuple[str, str]:
+    from tradesdk import TradeError
+
+    return TradeError("", code=code).meaning, FOR_A_MODEL[code]
 
 
 def fault_of(error: Exception, program: str) -> Fault:
@@ -207,7 +169,7 @@ def fault_of(error: Exception, program: str) -> Fault:
     if not isinstance(error, TradeError):
         return own("internal", about={"kind": type(error).__name__})
     code = error.code
-    message, step = STEPS.get(code) or (code.replace("_", " "), _PERSON)
+    message, step = _of_sdk(code)
     if isinstance(error, InvalidArgumentError):  # our words about what the client gave
         return Fault(code, one_line(str(error), 300), step)
     about: dict[str, Any] = {}
@@ -221,9 +183,9 @@ def fault_of(error: Exception, program: str) -> Fault:
         if payment is not None:
             about["payment"] = {"id": payment.id, "stage": payment.stage.value}
             if payment.charged == "unknown" and isinstance(error, APIError):
-                message, step = STEPS["outcome_unknown"]
+                message, step = _of_sdk("outcome_unknown")
     if getattr(error, "outcome", None) == "unknown" and "payment" not in about:
-        step = STEPS["ambiguous_outcome"][1]
+        step = FOR_A_MODEL["ambiguous_outcome"]
     return Fault(
         code,
         message,

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, Interrupted
 from tradesdk_cli.interrupts import deferring, exit_code_of
 from tradesdk_cli.retries import heard_by
@@ -264,16 +265,14 @@ def _say_wait(out: Output, end: _End, record: logging.LogRecord) -> None:
 def _explained() -> Iterator[None]:
     """Says of the stream's own errors what they mean for a terminal."""
     from tradesdk import CheckpointError, StreamEndedError, StreamError
+    from tradesdk_cli.explain import next_step
 
     try:
         yield
-    except StreamEndedError:
-        raise StreamOver(
-            "the service ended the stream for good", "what it had is still there: {trade} signals history"
-        ) from None
+    except StreamEndedError as error:
+        chain = CHAIN_NAMES[int(error.url.rpartition("chain=")[2])]
+        raise StreamOver("the service ended the stream for good", next_step(error, chain=chain)) from None
     except StreamError as error:
-        raise NoStream(
-            one_line(str(error)), "does the base URL point at the service? (TRADE_BASE_URL or --base-url)"
-        ) from None
+        raise NoStream(one_line(str(error)), next_step(error)) from None
     except CheckpointError as error:
-        raise CheckpointProblem(one_line(str(error)), error.hint or None) from None
+        raise CheckpointProblem(one_line(str(error)), next_step(error)) from None
