@@ -40,8 +40,12 @@ class _BigInt(Dumper):
 
     format, oid = Format.BINARY, 20
 
-    def dump(self, number: int) -> bytes:
-        return number.to_bytes(8, "big", signed=True)
+    def dump(self, obj: int) -> bytes:
+        return obj.to_bytes(8, "big", signed=True)
+
+
+class _Cursor(psycopg.RawCursor[Row]):
+    """Of statements with PostgreSQL's own parameters."""
 
 
 class Unprepared(str):
@@ -131,9 +135,9 @@ def connect(server: Server, session: str = "", seconds: float = ANSWER) -> Conne
 
     def attempt(url: Secret) -> None:
         try:
-            results.put(
-                Connection.connect(url, autocommit=True, cursor_factory=psycopg.RawCursor, row_factory=_to_rows)
-            )
+            made = Connection.connect(url, autocommit=True, cursor_factory=_Cursor, row_factory=_to_rows)
+            made.adapters.register_dumper(int, _BigInt)
+            results.put(made)
         except psycopg.Error as error:
             results.put(error)
         if is_over.is_set():
