@@ -306,6 +306,7 @@ def refused(url: str, code: str, *says: str, schema: str = "nowhere", hint: str 
     assert str(error).isprintable()
 
 
+@pytest.mark.long  # silence is waited for
 @each_of("alive", [False, True])
 def test_hosts_that_say_nothing_take_no_longer_than_one(
     postgres: Postgres, schema: str, monkeypatch: pytest.MonkeyPatch, alive: bool
