@@ -67,16 +67,18 @@ class Connection(psycopg.Connection[Row]):
 
     def _in_time(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
         """The same generator, which ends with an error when the server was silent for too long."""
-        end, ready = SystemClock.monotonic() + self._silence, None
+        ready = end = None
         try:
             while True:
                 step = gen.send(ready)
+                ready = yield step
                 if ready:
-                    end = SystemClock.monotonic() + self._silence
+                    end = None
+                elif end is None:  # a tenth of a second is over, after which psycopg says that nothing is there
+                    end = SystemClock.monotonic() + self._silence - 0.1
                 elif SystemClock.monotonic() >= end:
                     self.close()
-                    raise SilentServerError(f"it said nothing for {self._silence:g} seconds")
-                ready = yield step
+                    raise SilentServerError(f"it said nothing for {self._silence:.3g} seconds")
         except StopIteration as done:
             found: T = done.value
             return found
