@@ -54,7 +54,7 @@ def written(ledger: Ledger) -> None:
 
 
 def past(size: int, apart: float) -> tuple[list[list[object]], list[tuple[str, int, int, int]]]:
-    """So many that were delivered, the newest a moment ago: rows for `ADD`, and for `COUNT` what they count."""
+    """So many that were delivered, the newest a moment ago: rows for `ADD`, and for `count` what they count."""
     paid = [
         replace(payment(NOW - apart * (size - number)), stage=PaymentStage.ANSWERED, paid=True, counted=60_000)
         for number in range(size)

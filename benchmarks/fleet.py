@@ -68,7 +68,7 @@ def grown(url: str, size: int) -> Ledger:
         db.execute(b"SET search_path TO " + name.encode())
         cursor = db.cursor()
         cursor.executemany(numbered(schema.ADD), rows)
-        cursor.executemany(numbered(schema.COUNT), sums)
+        cursor.executemany(numbered(schema.count(1)), sums)
         db.commit()
         db.autocommit = True
         db.execute("ANALYZE")

@@ -49,7 +49,7 @@ def grown(path: Path, size: int) -> Ledger:
     rows, sums = past(size, APART)
     with sqlite3.connect(path) as database:
         database.executemany(schema.ADD, rows)
-        database.executemany(schema.COUNT, sums)
+        database.executemany(schema.count(1), sums)
     database.close()
     assert ledger.spending(BUDGET, now=NOW).total.counted == 60_000 * (size + 1)
     return ledger

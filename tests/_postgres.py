@@ -158,6 +158,8 @@ class Proxy:
                     here.close()
                     continue
                 self._open += [here, there]
+                for end in here, there:  # both programs set it: nothing waits for more to send
+                    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 threading.Thread(target=self._copy, args=(here, there, False), daemon=True).start()
                 threading.Thread(target=self._copy, args=(there, here, True), daemon=True).start()
 

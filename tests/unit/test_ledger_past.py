@@ -55,7 +55,7 @@ def fill(ledger: Ledger, payments: int, last: float, apart: float) -> None:
         assert isinstance(db, SqliteTransaction)
         db.connection.executemany(schema.ADD, rows)
         for (unit, at), times in counted.items():
-            db.write((schema.COUNT, (unit, at, times * 30_000, times * 30_000)))
+            db.write((schema.count(1), (unit, at, times * 30_000, times * 30_000)))
 
     ledger._engine.run(add, write=True)
 

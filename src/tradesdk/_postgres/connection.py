@@ -40,8 +40,12 @@ class _BigInt(Dumper):
 
     format, oid = Format.BINARY, 20
 
-    def dump(self, number: int) -> bytes:
-        return number.to_bytes(8, "big", signed=True)
+    def dump(self, obj: int) -> bytes:
+        return obj.to_bytes(8, "big", signed=True)
+
+
+class _Cursor(psycopg.RawCursor[Row]):
+    """Of statements with PostgreSQL's own parameters."""
 
 
 class Unprepared(str):
@@ -63,16 +67,18 @@ class Connection(psycopg.Connection[Row]):
 
     def _in_time(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
         """The same generator, which ends with an error when the server was silent for too long."""
-        end, ready = SystemClock.monotonic() + self._silence, None
+        ready = end = None
         try:
             while True:
                 step = gen.send(ready)
+                ready = yield step
                 if ready:
-                    end = SystemClock.monotonic() + self._silence
+                    end = None
+                elif end is None:  # a tenth of a second is over, after which psycopg says that nothing is there
+                    end = SystemClock.monotonic() + self._silence - 0.1
                 elif SystemClock.monotonic() >= end:
                     self.close()
-                    raise SilentServerError(f"it said nothing for {self._silence:g} seconds")
-                ready = yield step
+                    raise SilentServerError(f"it said nothing for {self._silence:.3g} seconds")
         except StopIteration as done:
             found: T = done.value
             return found
@@ -131,9 +137,9 @@ def connect(server: Server, session: str = "", seconds: float = ANSWER) -> Conne
 
     def attempt(url: Secret) -> None:
         try:
-            results.put(
-                Connection.connect(url, autocommit=True, cursor_factory=psycopg.RawCursor, row_factory=_to_rows)
-            )
+            made = Connection.connect(url, autocommit=True, cursor_factory=_Cursor, row_factory=_to_rows)
+            made.adapters.register_dumper(int, _BigInt)
+            results.put(made)
         except psycopg.Error as error:
             results.put(error)
         if is_over.is_set():

@@ -40,7 +40,6 @@ _WORDS = (
 _BEGIN: Statement = (Unprepared("BEGIN"), ())  # READ COMMITTED: `session.BEGIN` has made it the default
 _COMMIT: Statement = (Unprepared("COMMIT"), ())
 _MARK: Statement = ("UPDATE ledger SET signed = TRUE WHERE NOT signed", ())
-_IS_EMPTY: Statement = ("SELECT NOT EXISTS (SELECT FROM payments)", ())  # after the lock: it may have been waited for
 _TABLES = "payments", "sums", "runs", "settings", "ledger"
 
 
@@ -82,10 +81,12 @@ class PostgresEngine(Engine):
         # The first statement of each transaction. It fails in a session that is not ours, and all after it.
         version = (
             "SELECT version, extract(epoch FROM clock_timestamp())::float8, "  # noqa: S608
-            f"signed, 1 / ({ours})::int FROM {ledger}"
+            f"{{}}, 1 / ({ours})::int FROM {ledger}"
         )
-        self.version: Statement = (Unprepared(version), ())
-        self.lock: Statement = (Unprepared(f"{version} FOR UPDATE"), ())
+        # A call reads before it writes. One that has waited for the lock does not see what was written meanwhile.
+        is_lost = "signed AND NOT EXISTS (SELECT FROM payments)"
+        self.version: Statement = (Unprepared(version.format(is_lost)), ())
+        self.lock: Statement = (Unprepared(version.format("FALSE") + " FOR UPDATE"), ())
         known, _ = _expectation(f"SELECT 1 FROM {ledger} WHERE version = {sql.VERSION} AND {ours} FOR UPDATE", ())  # noqa: S608
         self.lock_known: Statement = (Unprepared(known), ())
 
@@ -174,12 +175,12 @@ class PostgresTransaction:
         engine = self._engine
         for _ in range(2):
             try:
-                _, found, ((is_empty,),), *rows = self._again([begin, version, _IS_EMPTY, *statements])
+                _, found, *rows = self._again([begin, version, *statements])
             except UnusableServerError as error:
                 if error.kind != "stale":
                     raise
             else:
-                self._check(found, is_empty=is_empty)
+                self._check(found)
                 return rows
         raise pooled(engine.link.server)
 
@@ -192,15 +193,15 @@ class PostgresTransaction:
                 if error.kind != "locked" or SystemClock.monotonic() >= self._deadline:
                     raise
 
-    def _check(self, rows: list[Row], *, is_empty: bool) -> None:
+    def _check(self, rows: list[Row]) -> None:
         engine = self._engine
         if len(rows) != 1:
             raise errors.emptied(engine.shown)
-        version, time, is_signed, _ = rows[0]
+        version, time, is_lost, _ = rows[0]
         engine.ahead = round(time - SystemClock().now())
         if version != sql.VERSION:
             raise _other_version(engine, version)
-        if is_signed and is_empty:
+        if is_lost:
             raise errors.emptied(engine.shown)
 
 

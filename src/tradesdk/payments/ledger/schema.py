@@ -106,10 +106,6 @@ _MOMENTS = ("valid_before", "counts_until", "created", "updated", "until")
 
 # S608: here and below only constants are put in
 ADD = f"INSERT INTO payments ({_ROW}) VALUES ({', '.join('?' * (len(COLUMNS) + 2))}, 0)"  # noqa: S608
-COUNT = (
-    "INSERT INTO sums VALUES (?, ?, ?, ?) ON CONFLICT (unit, at) DO UPDATE SET "
-    "counted = sums.counted + excluded.counted, held = sums.held + excluded.held"
-)
 ADD_RUN = "INSERT INTO runs VALUES (?, ?) ON CONFLICT DO NOTHING"
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
 SAME_ROW = "SELECT 1 FROM payments WHERE id = ? AND revision = ?"
@@ -142,6 +138,15 @@ HELD = (
     )
     + ") ORDER BY seq LIMIT ?"
 )
+
+
+@cache
+def count(units: int) -> str:
+    """Add to the sums of so many units. Parameters: unit, number, and what is added, of each."""
+    return (
+        f"INSERT INTO sums VALUES {', '.join(['(?, ?, ?, ?)'] * units)} ON CONFLICT (unit, at) DO UPDATE SET "  # noqa: S608
+        "counted = sums.counted + excluded.counted, held = sums.held + excluded.held"
+    )
 
 
 @cache
@@ -222,7 +227,9 @@ def saved(
         statements = [(save(tuple(values)), [*values.values(), revision, after.id])] if values else []
     if after.run is not None and (before is None or after.run != before.run):
         statements.append((ADD_RUN, (after.run, after.id)))
-    return statements + [(COUNT, (*at, *delta)) for at, delta in moved(before, after).items()]
+    if added := moved(before, after):
+        statements.append((count(len(added)), [value for at, delta in added.items() for value in (*at, *delta)]))
+    return statements
 
 
 def to_payment(row: Sequence[Any]) -> Payment:
