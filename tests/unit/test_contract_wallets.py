@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk import AccountCode
@@ -22,6 +22,7 @@ WALLET, FACTORY = "0x" + "12" * 20, "0x" + "34" * 20
 YES = "0x1626ba7e" + "0" * 56
 
 
+@settings(max_examples=30)
 @given(st.binary(min_size=1, max_size=200), st.binary(max_size=200))
 def test_a_wrapped_signature(inner: bytes, call: bytes) -> None:
     wrapped = encode(["address", "bytes", "bytes"], [FACTORY, call, inner]) + MAGIC
