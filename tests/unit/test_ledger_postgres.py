@@ -535,6 +535,8 @@ def test_one_that_another_release_has_changed(postgres: Postgres, schema: str, l
             with pytest.raises(LedgerError) as caught:
                 use()
             assert caught.value.code == "ledger_version"
+            assert f"is {'older' if version == 1 else 'newer'} than this release" in caught.value.message
+            assert "mv " not in caught.value.hint, "no file is to be moved"
 
 
 def test_one_that_ends_a_connection_is_used_again(postgres: Postgres, ledger: Ledger) -> None:
