@@ -26,7 +26,13 @@ NOT_RUN = {
     "docker run -d --name fleet -p 5432:5432 -e POSTGRES_PASSWORD=change-me postgres:18",
     "export TRADE_FLEET=postgresql://postgres:change-me@localhost:5432/postgres",
     "export TRADE_BASE_URL=http://127.0.0.1:8787 TRADE_API_KEY=mock_full_me",
-    "docker run -d --restart always --env-file bot.env -v bot-state:/state my-bot",
+    "pip wheel -q --no-deps -w dist ../tradesdk",  # these two are run by tests/test_recipes.py, Docker is not
+    "echo ./dist/tradesdk-0.1.0-py3-none-any.whl > requirements.txt",
+    "docker build -t my-bot .",
+    "docker run -d --restart on-failure --env-file bot.env -v bot-state:/state my-bot",
+    "docker stop my-bot",
+    "python stop_everything.py stop",  # tests/test_recipes.py
+    "python stop_everything.py back",
     "trade fleet init",  # these are typed by tests/e2e/test_fleet_recipe.py
     "trade fleet relay --chain base",
     "trade fleet status",

@@ -56,7 +56,9 @@ def run(name: str, folder: Path, *options: str, code: int = 0, env: dict[str, st
 
 def test_every_example_is_tested() -> None:
     tested = set(re.findall(r'"(\w+\.py)"', Path(__file__).read_text(encoding="utf-8")))
-    assert {file.name for file in EXAMPLES.glob("*.py")} == tested  # "fleet_bot.py" and "fastapi_bot.py": in recipes
+    assert {
+        file.name for file in EXAMPLES.glob("*.py")
+    } == tested  # "fleet_bot.py" and "fastapi_bot.py": in recipes; "bot.py", "stop_everything.py" too
 
 
 @pytest.mark.long

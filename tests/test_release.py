@@ -149,7 +149,7 @@ def test_without_one_of_them_it_is_refused(headers: dict[str, list[str]], missin
 
 def test_each_extra_is_tried() -> None:
     assert release.TRIALS.keys() == {"", *PROJECT["optional-dependencies"]}
-    assert "def test_a_bot_that_is_careful(trade_mock)" in release.bot_test()
+    assert "def test_a_bot_that_is_careful(trade_mock: MockService)" in release.bot_test()
 
 
 # For registries of MCP servers

@@ -6,7 +6,17 @@ A program does not need it: `TradeClient(profile="bob")` reads what `trade login
 from ._local.files import SettingsFile
 from ._local.folders import config_folder, data_folder
 from ._local.keys import KeyStore
+from ._local.origins import host_of, origin_of
 from ._local.profiles import Profiles
 from ._system.private_files import try_lock
 
-__all__ = ["KeyStore", "Profiles", "SettingsFile", "config_folder", "data_folder", "try_lock"]
+__all__ = [
+    "KeyStore",
+    "Profiles",
+    "SettingsFile",
+    "config_folder",
+    "data_folder",
+    "host_of",
+    "origin_of",
+    "try_lock",
+]

@@ -24,6 +24,7 @@ _UNITS = {"_usd": "{} USD", "_pct": "{} %"}
 LEDGER = "ledger"
 """The method of a change that sends nothing: it is made in the ledger."""
 _LONGEST = 200
+_MOST_PIECES = 25
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ def explain(run: Session, change: Change, *, body: bool = True, heading: bool = 
     say_target(out, where(run, change))
     if heading:
         say(out, one_line(change.what))
-    rows = [(name, _shown(name, value)) for name, value in change.about.items()]
+    rows = [row for name, value in change.about.items() for row in _whole(name, value)]
     if body:
         rows += [(name, _change_of(out, name, value, change.before)) for name, value in change.fields()]
     width = max((len(name) for name, _ in rows), default=0)
@@ -202,6 +203,16 @@ def explain(run: Session, change: Change, *, body: bool = True, heading: bool = 
         say(out, f"  {visible(name).ljust(width)}  {told}")
     for warning in change.warnings:
         say(out, f"{out.paint('yellow', 'warning:')} {one_line(warning)}")
+
+
+def _whole(name: str, value: Any) -> Iterable[tuple[str, str]]:
+    """A long text in pieces: what is signed is not cut."""
+    if not isinstance(value, str) or len(value) <= _LONGEST:
+        return [(name, _shown(name, value))]
+    starts = range(0, min(len(value), _MOST_PIECES * _LONGEST), _LONGEST)
+    pieces = [(name if start == 0 else "", visible(value[start : start + _LONGEST])) for start in starts]
+    left = len(value) - _MOST_PIECES * _LONGEST
+    return [*pieces, ("", f"… and {left:,} characters more")] if left > 0 else pieces
 
 
 def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | None) -> str:

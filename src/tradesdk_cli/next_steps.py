@@ -98,8 +98,8 @@ IN_TRADE: dict[str, str | None] = {
     "over_price": "to pay more, give a higher --max-price",
     "recipient_changed": "ask the service whether that is right; if it is: {trade} pay trust ADDRESS",
     "upfront_flow": (
-        "export TRADE_ALLOW_UPFRONT=1 to pay such a service; it may take the money and answer with an error, which then "
-        "leaves the payment in doubt"
+        "export TRADE_ALLOW_UPFRONT=1 to pay such a service; it may take the money and answer with an error, which "
+        "then leaves the payment in doubt"
     ),
     "insecure_url": "{python}: TRADE_MARKET_BASE_URL",
     "unknown_token": (
@@ -119,7 +119,10 @@ IN_TRADE: dict[str, str | None] = {
     "no_such_payment": "see what there is: {trade} pay history",
     "not_unresolved": "{look}",
     "insufficient_funds": "{fund}; then run the same command again",
-    "signature_rejected": "check that the wallet's key signs for its own address: {trade} pay key address; or the address has code: {trade} doctor",
+    "signature_rejected": (
+        "check that the wallet's key signs for its own address ({trade} pay key address) and that it has no code "
+        "({trade} doctor, with TRADE_RPC_URL)"
+    ),
     "payment_rejected": "see it: {look}; until {until} the same command resends the same payment",
     "outcome_unknown": _SAME_COMMAND,
     "suspect_paid": "look at the wallet, then {trade} pay reconcile --mark paid {payment}, or --mark unpaid",

@@ -321,7 +321,7 @@ def target_of(settings: Settings, *, market: bool = False) -> Target:
     """Where requests go with these settings; `market`: those that buy market data."""
     if settings.mock:
         return Target(f"mock world {settings.world}", {"mode": "mock", "world": settings.world})
-    from tradesdk_cli.config.credentials import host_of, origin_of
+    from tradesdk.local import host_of, origin_of
     from tradesdk_cli.config.settings import is_loopback
 
     url = settings.market_url if market else settings.base_url

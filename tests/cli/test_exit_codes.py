@@ -24,7 +24,7 @@ CREATE = ("agents", "create", "--name", "n", "--wallet-id", WALLET, "--chain", "
     ("status", "code", "exit_code", "retryable", "hint"),
     [
         (400, "invalid_request", 8, False, "--help"),
-        (400, "invalid_signature", 8, False, "--message-file"),
+        (400, "invalid_signature", 8, False, "the text that the dashboard shows"),
         (401, "unauthorized", 4, False, "TRADE_API_KEY"),
         (402, "payment_required", 8, False, "another plan; see the plan: trade account show"),
         (403, "forbidden", 5, False, "full-access"),

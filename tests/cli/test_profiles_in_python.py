@@ -156,7 +156,9 @@ def test_market_data_is_where_the_profile_says(
     monkeypatch.setenv("TRADE_MARKET_BASE_URL", "https://other.example")
     assert url() == "https://other.example"
     assert url(base_url="https://given.example") == "https://given.example"
-    refused(MarketClient, profile="bob", send_api_key=True, ledger=Ledger.memory())
+    error = refused(MarketClient, profile="bob", send_api_key=True, ledger=Ledger.memory())
+    assert "not sent to other.example, which TRADE_MARKET_BASE_URL names" in str(error)
+    assert error.hint.startswith("unset TRADE_MARKET_BASE_URL; or pass")
     (saved.home / "keys" / "bob").unlink()
     assert url() == "https://other.example", "market data needs no key"
 

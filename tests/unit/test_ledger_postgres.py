@@ -708,6 +708,9 @@ def test_one_that_another_release_has_changed(postgres: Postgres, schema: str, l
             with pytest.raises(LedgerError) as caught:
                 use()
             assert caught.value.code == ("ledger_version" if version > 0 else "ledger_damaged")
+            if version > 0:
+                assert f"is {'older' if version == 1 else 'newer'} than this release" in caught.value.message
+                assert "mv " not in caught.value.hint, "no file is to be moved"
         with pytest.raises(LedgerError, match=f"version (is )?{version}"):
             create_tables(postgres.url(), schema=schema)
 

@@ -119,12 +119,14 @@ def open_session(
 ) -> AsyncSession:
     flags(wrong_setting, throttle=throttle, allow_insecure=allow_insecure)
     settings.http_client(http_client, "AsyncClient")
+    market = api == "market"
     of_client = "" if http_client is None else str(http_client.base_url)
     if profile is not None or os.environ.get("TRADE_PROFILE", "").strip():
         from .._local.clients import with_profile  # few programs use it, and it reads files
 
-        market = api == "market"
         base_url, api_key = with_profile(profile, base_url, api_key, of_client=of_client, market=market, keyed=keyed)
+    if market and base_url is None:
+        base_url = os.environ.get("TRADE_MARKET_BASE_URL", "").strip() or None
     key = settings.api_key(api_key, _saved_profiles) if keyed else None
     url = settings.base_url(
         base_url, _saved_profiles, allow_insecure=allow_insecure, of_client=of_client, why_https=why_https

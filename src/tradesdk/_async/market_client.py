@@ -174,7 +174,7 @@ class AsyncMarketClient(AsyncBaseClient):
         if signer is not None:
             checked_signer(signer)
         self._session = session = open_session(
-            os.environ.get("TRADE_MARKET_BASE_URL", "").strip() or None if base_url is None else base_url,
+            base_url,
             api_key,
             profile,
             timeout=timeout,

@@ -7,16 +7,15 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
 
 from .._http.log_events import event
-from .._http.settings import check_api_key, check_base_url
+from .._http.settings import check_api_key
 from .._values.frames import hides_locals
-from .._values.text import printable
 from ..errors import ConfigError
 from .files import invalid_profile
 from .folders import config_folder
 from .keys import KeyStore
+from .origins import host_of, origin_of
 from .profiles import Profiles
 
 Key: TypeAlias = "str | Callable[[], str] | None"
@@ -41,7 +40,8 @@ def with_profile(
     Raises:
         ConfigError: there is no such profile, it cannot be read, or its key is for another address.
     """
-    url_from = "base_url=" if base_url is not None else _first_set("TRADE_BASE_URL")
+    urls = ("TRADE_MARKET_BASE_URL", "TRADE_BASE_URL") if market else ("TRADE_BASE_URL",)
+    url_from = "base_url=" if base_url is not None else _first_set(*urls)
     key_from = "api_key=" if api_key is not None else _first_set("TRADE_API_KEY")
     if profile is None and url_from and (key_from or not keyed):
         return base_url, api_key
@@ -69,8 +69,8 @@ def with_profile(
         if profile is not None and key_from.startswith("TRADE_"):
             _log_override(key_from, name)
         return base_url, api_key
-    url = base_url or os.environ.get("TRADE_BASE_URL", "").strip() or of_client
-    if _origin(url) not in map(_origin, own.values()):
+    url = base_url or os.environ.get(url_from, "").strip() or of_client
+    if origin_of(url) not in map(origin_of, own.values()):
         raise _elsewhere(name, list(own.values()), url, url_from)
     if "key" not in table:
         raise invalid_profile(
@@ -88,8 +88,8 @@ def saved_profiles() -> list[str]:
     return []
 
 
-def _first_set(variable: str) -> str:
-    return variable if os.environ.get(variable, "").strip() else ""
+def _first_set(*variables: str) -> str:
+    return next((name for name in variables if os.environ.get(name, "").strip()), "")
 
 
 def _address(table: Mapping[str, Any], which: str, name: str) -> str:
@@ -112,19 +112,8 @@ def _usable(key: str, name: str) -> str:
     )
 
 
-def _origin(url: str) -> tuple[str | None, int | None] | str:
-    """Host and port, however they are written; an address that cannot be read is itself."""
-    with suppress(ConfigError):  # what is wrong with it is said where it is used
-        url = check_base_url(url, allow_insecure=True)
-    try:
-        parts = urlsplit(url)
-        return parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme)
-    except ValueError:
-        return url
-
-
 def _elsewhere(name: str, own: list[str], url: str, url_from: str) -> ConfigError:
-    hosts = " and ".join(dict.fromkeys(map(_host, own)))
+    hosts = " and ".join(dict.fromkeys(map(host_of, own)))
     meant = f"it is for {hosts}" if hosts else "the profile names no address"
     hint = (
         f"leave {url_from or 'its base_url'} out"
@@ -134,14 +123,9 @@ def _elsewhere(name: str, own: list[str], url: str, url_from: str) -> ConfigErro
     if hosts and url_from.startswith("TRADE_"):
         hint = f"unset {url_from}"
     return invalid_profile(
-        f"the key of profile {name} is not sent to {_host(url)}, which {url_from or 'http_client='} names: {meant}",
+        f"the key of profile {name} is not sent to {host_of(url)}, which {url_from or 'http_client='} names: {meant}",
         f"{hint}; or pass the key for that address as api_key=",
     )
-
-
-def _host(url: str) -> str:
-    found = _origin(url)
-    return printable(f"{found[0]}:{found[1]}", 120) if isinstance(found, tuple) else "an address that cannot be read"
 
 
 def _log_override(variable: str, name: str) -> None:

@@ -170,7 +170,8 @@ def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
 
 def _agree_to_move(run: Session, profile: str, address: str, *, yes: bool) -> None:
     """Asks before a kept key goes to an address that it was not kept for."""
-    from tradesdk_cli.config.credentials import addresses_of, host_of, origin_of
+    from tradesdk.local import host_of, origin_of
+    from tradesdk_cli.config.credentials import addresses_of
     from tradesdk_cli.confirm import agree
 
     table = run.settings.files.profiles.get(profile, {})

@@ -100,7 +100,8 @@ def _as_mock(run: Session, name: str, *, yes: bool) -> None:
 
 
 def _as_user(run: Session, name: str, place: str | None, *, piped: bool, verify: bool, yes: bool) -> None:
-    from tradesdk_cli.config.credentials import check_place, forget, host_of, keep, place_of
+    from tradesdk.local import host_of
+    from tradesdk_cli.config.credentials import check_place, forget, keep, place_of
     from tradesdk_cli.confirm import agree
     from tradesdk_cli.errors import UsageProblem
 
@@ -169,7 +170,8 @@ def _address(run: Session, table: Mapping[str, Any]) -> str:
 
 
 def _key(run: Session, base_url: str, *, piped: bool) -> str:
-    from tradesdk_cli.config.credentials import host_of, key_from_stdin
+    from tradesdk.local import host_of
+    from tradesdk_cli.config.credentials import key_from_stdin
     from tradesdk_cli.errors import ConfigProblem
     from tradesdk_cli.text import bare_key
     from tradesdk_cli.wallet import can_hide, hidden

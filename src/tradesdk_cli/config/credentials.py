@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from tradesdk.local import KeyStore
+from tradesdk.local import KeyStore, host_of, origin_of
 from tradesdk_cli.config.entries import PROJECT_FILE
 from tradesdk_cli.config.files import problems
 from tradesdk_cli.config.settings import is_loopback
@@ -160,34 +158,6 @@ def key_from_stdin() -> str:
     if not key:
         raise ConfigProblem("standard input held no API key", "its first line is the key")
     return key
-
-
-def origin_of(address: str) -> tuple[str, int | None] | str:
-    """Host and port, however they are written; an address that cannot be read is itself."""
-    from tradesdk import ConfigError, TradeClient
-
-    with (
-        contextlib.suppress(ConfigError),  # whoever connects says what is wrong with it
-        TradeClient(base_url=address, api_key="none-yet", allow_insecure=True) as client,
-    ):
-        address = client.base_url
-    try:
-        parts = urlsplit(address.strip())
-        port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
-        return (parts.hostname or "", port)
-    except ValueError:
-        return address
-
-
-def host_of(address: str) -> str:
-    """The host with its port, for people: without a user or password that somebody may have written into it."""
-    try:
-        parts = urlsplit(address.strip())
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        return "an address that cannot be read"
-    shown = f"[{host}]" if ":" in host else host
-    return one_line(f"{shown}:{port}" if port else shown, 120) or "an address that cannot be read"
 
 
 def without_password(address: str) -> str:

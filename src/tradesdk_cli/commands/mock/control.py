@@ -9,7 +9,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.config.credentials import host_of, origin_of
+from tradesdk.local import host_of, origin_of
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.diagnostics import control_was_asked
 from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, UsageProblem

@@ -1,0 +1,33 @@
+"""Which service an address is, and how it is shown."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from .._values.text import printable
+from ..errors import ConfigError
+
+
+def origin_of(address: str) -> tuple[str, int | None] | str:
+    """Host and port, however they are written; an address that cannot be read is itself."""
+    from .._http.settings import check_base_url  # completion needs no address
+
+    with suppress(ConfigError):  # what is wrong with it is said where it is used
+        address = check_base_url(address.strip(), allow_insecure=True)
+    try:
+        parts = urlsplit(address.strip())
+        return parts.hostname or "", parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    except ValueError:
+        return address
+
+
+def host_of(address: str) -> str:
+    """The host with its port, for people: without a user or password that somebody may have written into it."""
+    try:
+        parts = urlsplit(address.strip())
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return "an address that cannot be read"
+    shown = f"[{host}]" if ":" in host else host
+    return printable(f"{shown}:{port}" if port else shown, 120) or "an address that cannot be read"
