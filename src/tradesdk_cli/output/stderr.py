@@ -147,6 +147,8 @@ class Notes:
         self.stderr: TextIO = sys.stderr
         self.settings = settings
         self.environ = environ
+        self.says_waits = True
+        """Whether waits of the SDK are said for each call; a stream says its own."""
         self.progress: Progress | None = None
         """What says how far a long command is; its line gives way to whatever else is written."""
 
