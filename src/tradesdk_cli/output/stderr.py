@@ -108,7 +108,7 @@ def broken(text: str, columns: int) -> list[str]:
     pieces: list[str] = []
     is_command, ends = False, ""
     words = text.split()
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    for word, after in zip(words, [*words[1:], ""], strict=False):
         begins = not is_command and word.lstrip("(") in _ENDS and (word != "export" or "=" in after)
         if begins:
             ends = _ENDS[word.lstrip("(")]
