@@ -53,21 +53,11 @@ class OneMoreTry(RetryPolicy):
         return found
 
 
-class SayingClock(SystemClock):  # so that a stream that is closed wakes up from it
-    """A clock that says on stderr when it waits for more than a second, until when, and why, if `reason` is given."""
+class OtherTime(SystemClock):  # so that a stream that is closed wakes up from it
+    """The system's clock, but for the time of the day."""
 
-    def __init__(self, output: Output, reason: LastReason | None, now: Callable[[], float] | None = None) -> None:
-        if now is not None:
-            self.now = now  # type: ignore[method-assign]  # the mock has its own time
-        self._output = output
-        self._reason = reason
-
-    def sleep(self, seconds: float) -> None:
-        if seconds > 1:
-            until = datetime.fromtimestamp(self.now() + seconds, UTC)
-            why = "" if self._reason is None else f": {self._reason.text or 'the service asked for it'}"
-            self._output.note(f"waiting {seconds:.0f} s, until {until:%H:%M:%S}Z{why} (Ctrl-C stops)")
-        super().sleep(seconds)
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now  # type: ignore[method-assign]  # the mock has its own time
 
 
 # The SDK's log
@@ -86,40 +76,32 @@ def reason_of(record: logging.LogRecord) -> str:
     return reason
 
 
-def wait_of(record: logging.LogRecord) -> float:
-    """Seconds that the SDK waits after this record; 0 when it does not wait."""
-    wait: float = vars(record).get("wait", 0.0)
-    return wait
+_OF_CALLS = ("retry", "rate_limit_wait", "payment_resent")
 
 
-class LastReason:
-    """Remembers why the SDK waited last: it says so before it waits."""
+def say(output: Output, limit: Callable[[], RateLimit | None], record: logging.LogRecord) -> None:
+    """Says on stderr that a call waits for more than a second, until when, and why, and which address a service is paid
+    at from now on; with `-v` all of the SDK's log.
 
-    text = ""
-
-    def hear(self, record: logging.LogRecord) -> None:
-        if wait_of(record):
-            self.text = reason_of(record)
-
-
-def say_all(output: Output, limit: Callable[[], RateLimit | None] | None, record: logging.LogRecord) -> None:
-    """Says on stderr what is in the SDK's log, and what `limit` knows of the rate limit."""
-    text = reason_of(record) if wait_of(record) > 1 else record.getMessage()  # the clock says how long
-    known = limit() if limit is not None and record.levelno == logging.DEBUG else None
-    if known is not None and known.remaining is not None:
-        total = f" of {known.limit}" if known.limit is not None else ""
-        until = f" until {known.reset:%H:%M:%S}Z" if known.reset is not None else ""
-        text += f"; {known.remaining}{total} requests left{until}"
-    output.note(text)
-
-
-def say_recipient(output: Output, record: logging.LogRecord) -> None:
-    """Says on stderr which address a service is paid at from now on."""
-    fields = vars(record)
-    if fields.get("event") == "recipient_remembered":
-        address, host = fields["address"], urlsplit(fields["url"]).netloc
-        more = {"recipient": address} if output.machine_notes else {}
-        output.note(f"{address} is remembered as the recipient of {one_line(host, 200)}; any other is refused", **more)
+    `limit` is what is known of the rate limit, for `-vv`.
+    """
+    fields, verbose = vars(record), output.settings.verbose
+    name, wait = fields.get("event"), fields.get("wait", 0.0)
+    if name == "recipient_remembered":
+        host, more = urlsplit(fields["url"]).netloc, {"recipient": fields["address"]} if output.machine_notes else {}
+        text = f"{fields['address']} is remembered as the recipient of {one_line(host, 200)}; any other is refused"
+        output.note(text, **more)
+    elif wait > 1 and name in _OF_CALLS and output.says_waits:
+        until = datetime.fromtimestamp(SystemClock().now() + wait, UTC)
+        output.note(f"waiting {wait:.0f} s, until {until:%H:%M:%S}Z: {reason_of(record)} (Ctrl-C stops)")
+    elif verbose:
+        known = limit() if verbose > 1 and record.levelno == logging.DEBUG else None
+        text = record.getMessage()
+        if known is not None and known.remaining is not None:
+            total = f" of {known.limit}" if known.limit is not None else ""
+            until_reset = f" until {known.reset:%H:%M:%S}Z" if known.reset is not None else ""
+            text += f"; {known.remaining}{total} requests left{until_reset}"
+        output.note(text)
 
 
 @contextmanager

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.mockworld import EmbeddedMock
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.retries import SayingClock
     from tradesdk_cli.wallet import Wallet
 
 T = TypeVar("T")
@@ -42,7 +41,7 @@ class Session:
         self.out = output
         output.now = self.now
         self._stack = ExitStack()
-        self._says_recipients = False
+        self._listening = self._stack.enter_context(ExitStack())
 
     @cached_property
     def client(self) -> TradeClient:
@@ -116,10 +115,10 @@ class Session:
             timeout=self.settings.timeout or QUICK,
             max_retries=self.settings.retries,
             retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
-            clock=self.speaking_clock(lambda: client.rate_limit),
             http_client=http,
             rate_limiter=limiter,
         )
+        self.listen(lambda: client.rate_limit)
         made: T = client
         return made
 
@@ -208,34 +207,15 @@ class Session:
         """Unix seconds, by the mock's clock where it is the service."""
         return self.mock.service.clock.now() if self.settings.mock else time.time()
 
-    def speaking_clock(
-        self, limit: Callable[[], RateLimit | None], now: Callable[[], float] | None = None
-    ) -> SayingClock:
-        """A clock for a client, whose log is listened to from now on.
-
-        `limit` is what the client knows of its rate limit, `now` another wall clock than the system's.
-        """
+    def listen(self, limit: Callable[[], RateLimit | None]) -> None:
+        """Says from now on what the SDK waits for, and with `-v` what it does. `limit`: what a client knows of its."""
         import logging
 
-        from tradesdk_cli.retries import LastReason, SayingClock, heard_by, say_all
+        from tradesdk_cli.retries import heard_by, say
 
-        verbose = self.settings.verbose
-        if verbose:
-            self._stack.enter_context(heard_by(partial(say_all, self.out, limit if verbose > 1 else None)))
-            return SayingClock(self.out, None, now)
-        reason = LastReason()
-        self._stack.enter_context(heard_by(reason.hear, logging.INFO))
-        return SayingClock(self.out, reason, now)
-
-    def say_recipients(self) -> None:
-        """Has the first recipient of a service said on stderr when it is remembered; with -v the log says so."""
-        import logging
-
-        from tradesdk_cli.retries import heard_by, say_recipient
-
-        if not (self._says_recipients or self.settings.verbose):
-            self._says_recipients = True
-            self.enter(heard_by(partial(say_recipient, self.out), logging.INFO))
+        least = logging.DEBUG if self.settings.verbose else logging.INFO
+        self._listening.close()  # a client that is made later knows more
+        self._listening.enter_context(heard_by(partial(say, self.out, limit), least))
 
     def closing(self, close: Callable[[], object]) -> None:
         """Has `close` called at the end."""

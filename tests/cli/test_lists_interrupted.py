@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_cli.retries import SayingClock
+from tradesdk import SystemClock
 
 from ._services import Scripted, agent
 from ._terminal import Terminal
@@ -28,7 +28,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     def enough(self: object, seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(SayingClock, "sleep", enough)
+    monkeypatch.setattr(SystemClock, "sleep", enough)
 
 
 def two_pages(service: Scripted) -> None:
@@ -69,7 +69,8 @@ def test_ctrl_c_before_anything_came(trade: Terminal, service: Scripted, impatie
     service.says(429, LIMITED, Retry_After="7")
     run = trade("agents", "list", "--all", "-o", "json")
     assert (run.code, run.out) == (130, "")
-    assert run.notes == [{"note": "interrupted before anything came"}]
+    assert run.notes[0]["note"].startswith("waiting 7 s, until ")
+    assert run.notes[1:] == [{"note": "interrupted before anything came"}]
 
 
 def test_an_error_on_the_way_keeps_what_has_come(trade: Terminal, service: Scripted) -> None:

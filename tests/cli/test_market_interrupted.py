@@ -7,12 +7,11 @@ import signal as signals
 
 import pytest
 
-from tradesdk import Ledger
+from tradesdk import Ledger, SystemClock
 from tradesdk._sync.payment_history import Payments
 from tradesdk.payments.ledger.changes import LedgerChange, LedgerRow, Record
 from tradesdk_cli.output.printer import Output
 from tradesdk_cli.pay import buy as buying
-from tradesdk_cli.retries import SayingClock
 from tradesdk_cli.wallet import Wallet
 from tradesdk_mock import MockServer
 
@@ -160,11 +159,11 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[signals.Signals]:
     """The signals that come in the next wait between two submissions."""
     come: list[signals.Signals] = []
 
-    def sleep(self: SayingClock, seconds: float) -> None:
+    def sleep(self: SystemClock, seconds: float) -> None:
         while come:
             signals.raise_signal(come.pop())
 
-    monkeypatch.setattr(SayingClock, "sleep", sleep)
+    monkeypatch.setattr(SystemClock, "sleep", sleep)
     return come
 
 
@@ -180,7 +179,7 @@ def test_what_is_handed_over_is_waited_for(
     run = buyer("pay", verb, *([name] if verb == "resume" else []))
     found = run.lines if verb == "resume" else run.lines[0]["data"]
     assert (run.code, [one["symbol"] for one in found]) == (code, ["ETH", "BRETT"])
-    assert "stops at once" in run.notes[0]["note"]
+    assert any("stops at once" in note["note"] for note in run.notes)
     assert run.notes[-1]["note"] == "interrupted, after the answer came"
     shop.payments.assert_charged(times=1)
 
@@ -197,7 +196,7 @@ def test_the_second_signal_does_not_wait_for_what_is_handed_over(
     waits += [number, number]
     run = buyer(*line)
     assert (run.code, run.out) == (code, "")
-    assert [one["note"] for one in run.notes[1:]] == [
+    assert [one["note"] for one in run.notes[-2:]] == [
         f"a payment was under way: trade {' '.join(line)} continues the same one",
         "interrupted",
     ]

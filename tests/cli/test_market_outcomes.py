@@ -16,12 +16,12 @@ from tradesdk import (
     PaymentRefusedError,
     PriceDetails,
     RecipientDetails,
+    SystemClock,
     TokenDetails,
 )
 from tradesdk.payments.messages import already_known, blocking_error, in_doubt, not_expired, undelivered
 from tradesdk_cli.explain import problem_of
 from tradesdk_cli.pay.buy import _bought
-from tradesdk_cli.retries import SayingClock
 from tradesdk_cli.wallet import Wallet
 from tradesdk_mock import MockServer
 
@@ -375,7 +375,7 @@ def test_ctrl_c_says_what_was_under_way(buyer: Terminal, shop: MockServer, monke
     def enough(self: object, seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(SayingClock, "sleep", enough)
+    monkeypatch.setattr(SystemClock, "sleep", enough)
     shop.add_fault("status", status=500, paid="never", count=1)
     before = buyer("market", "prices", "ETH", "--max-price", "0.03", "-o", "table")
     assert (before.code, before.err.splitlines()[-1]) == (130, "interrupted")
@@ -402,7 +402,7 @@ def test_ctrl_c_names_an_older_payment_that_is_signed_again(
     def enough(self: object, seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(SayingClock, "sleep", enough)
+    monkeypatch.setattr(SystemClock, "sleep", enough)
     del buyer.env["TRADE_MAX_RETRIES"]
     shop.add_fault("status", status=500, paid="only", count=1)
     run = buyer("market", "prices", "ETH", "--max-price", "0.03")

@@ -102,7 +102,7 @@ def _probe(
     from tradesdk_cli.pay.checkout import amount_of, market_client
     from tradesdk_cli.probe.ask import LONGEST, Probe
     from tradesdk_cli.probe.points import differences, of_file, options, rows, usual
-    from tradesdk_cli.retries import SayingClock
+    from tradesdk_cli.retries import OtherTime
     from tradesdk_cli.session import session
 
     try:
@@ -126,7 +126,7 @@ def _probe(
         probe = Probe(
             run.client,
             (lambda send: market_client(run, wallet, send_api_key=send)) if there else None,
-            SayingClock(run.out, None, run.now),
+            OtherTime(run.now),
             write=write,
             pay=pay,
         )

@@ -19,7 +19,7 @@ from tradesdk_cli.demo.screen import Screen
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.mockworld import mock_server_class
 from tradesdk_cli.output.columns import AGENTS, SIGNALS, Column
-from tradesdk_cli.retries import LastReason, heard_by, say_all
+from tradesdk_cli.retries import heard_by, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,9 +77,10 @@ def tell(out: Output) -> None:
     from tradesdk_mock import MockClock
 
     clock, screen = MockClock(START), Screen(out)
+    out.says_waits = False  # it is over at once, by this clock
     # Without a handler of ours, Python would print warnings of the log among the steps.
     with (
-        heard_by(partial(say_all, out, None) if out.settings.verbose else LastReason().hear),
+        heard_by(partial(say, out, lambda: None)),
         _own_budgets_aside(),
         server_class(seed=_SEED, clock=clock) as server,
         TradeClient(api_key="mock_full_demo", base_url=server.url, clock=clock) as client,

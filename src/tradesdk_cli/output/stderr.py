@@ -108,7 +108,7 @@ def broken(text: str, columns: int) -> list[str]:
     pieces: list[str] = []
     is_command, ends = False, ""
     words = text.split()
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    for word, after in zip(words, [*words[1:], ""], strict=False):
         begins = not is_command and word.lstrip("(") in _ENDS and (word != "export" or "=" in after)
         if begins:
             ends = _ENDS[word.lstrip("(")]
@@ -147,6 +147,8 @@ class Notes:
         self.stderr: TextIO = sys.stderr
         self.settings = settings
         self.environ = environ
+        self.says_waits = True
+        """Whether waits of the SDK are said for each call; a stream says its own."""
         self.progress: Progress | None = None
         """What says how far a long command is; its line gives way to whatever else is written."""
 

@@ -111,7 +111,7 @@ def async_market_client(run: Any, wallet: Wallet | None, http: Any) -> AsyncMark
 def _made(
     kind: Any, witness: Any, run: Any, wallet: Wallet | None, http: Any, send_api_key: bool, at: str | None
 ) -> Any:
-    from tradesdk_cli.retries import QUICK, OneMoreTry
+    from tradesdk_cli.retries import QUICK, OneMoreTry, OtherTime
 
     settings = run.settings
     now = node = None
@@ -127,7 +127,6 @@ def _made(
         )
     if not settings.mock:
         refuse_http(at, "TRADE_MARKET_BASE_URL", "the address of market data", "a payment")
-    run.say_recipients()
     key = run.api_key(at, market=True) if send_api_key else None
     if send_api_key and key is None:
         raise ConfigProblem("no API key to send: trade login keeps one", "or leave --send-api-key out")
@@ -141,12 +140,13 @@ def _made(
         timeout=settings.timeout or (QUICK if wallet is None else None),  # a paid call reads longer by default
         max_retries=settings.retries,
         retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
-        clock=run.speaking_clock(lambda: client.rate_limit, now),
+        clock=None if now is None else OtherTime(now),
         witness=node,
         collect=False,
         http_client=http,
         rate_limiter=run.rate_limiter if send_api_key else None,
     )
+    run.listen(lambda: client.rate_limit)
     return client
 
 

@@ -66,6 +66,7 @@ def follow(
     stats: StreamStats | None = None
     reason = None
     end = _End(back, place.goes_on)
+    out.says_waits = False  # `_say_wait` does
     try:
         with deferring(end.comes) as told:
             try:
