@@ -179,6 +179,15 @@ def test_third_party_packages_of_the_sdk() -> None:
     assert wrong == []
 
 
+def test_psycopg_is_used_by_its_documented_modules() -> None:
+    """Its generators and what waits for them may change with any release."""
+    used = {one.target for one in alive() if one.top == "psycopg"}
+    conninfo = {"psycopg.conninfo.conninfo_to_dict", "psycopg.conninfo.make_conninfo"}
+    assert used <= {"psycopg", "psycopg.Error", "psycopg.adapt.Dumper", *conninfo} | {
+        f"psycopg.pq.{name}" for name in ("Format", "TransactionStatus")
+    }
+
+
 def test_third_party_packages_of_the_mock() -> None:
     mine = [one for one in every_import() if one.file.startswith("tradesdk_mock/")]
     extra = {
