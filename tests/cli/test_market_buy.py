@@ -61,9 +61,9 @@ def test_the_first_recipient_is_told_once(buyer: Terminal, shop: MockServer) -> 
     said = f"{shop.payments.pay_to} is remembered as the recipient of "
     line = ("market", "prices", "ETH", "--max-price", "0.03")
     runs = [buyer(*line, env={"TRADE_HOME": str(buyer.home / name)}, **more) for name, more in HOMES.items()]
-    assert [run.err.count(said) for run in runs] == [1, 1]
-    assert said not in buyer(*line, env={"TRADE_HOME": str(buyer.home / "person")}).err
-    assert buyer(*line, "-v", env={"TRADE_HOME": str(buyer.home / "loud")}).err.count(said) == 1
+    runs.append(buyer(*line, "-v", env={"TRADE_HOME": str(buyer.home / "loud")}))
+    assert [" ".join(run.err.split()).count(said) for run in runs] == [1, 1, 1]
+    assert "is remembered" not in buyer(*line, env={"TRADE_HOME": str(buyer.home / "person")}).err
 
 
 HOMES: dict[str, dict[str, Any]] = {"person": {"tty": True}, "program": {}}

@@ -52,7 +52,7 @@ def with_profile(
     if table.get("kind") == "mock":
         raise invalid_profile(
             f"profile {name} is a mock world, which only trade itself opens",
-            "start a mock for programs: trade mock serve; or name the profile of a service",
+            "name the profile of a service; programs use a mock by tradesdk_mock.MockServer",
         )
     own = {which: _address(table, which, name) for which in ("base_url", "market_url") if which in table}
     if not url_from:

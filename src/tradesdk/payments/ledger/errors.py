@@ -133,7 +133,7 @@ def other_version(path: str, version: int, ours: int, *, is_file: bool = True) -
     if version > ours:
         hint = "use the newer release that wrote it, or set TRADE_HOME to another folder"
     else:
-        hint = "settle its open payments with the older release that wrote it (trade pay reconcile); then "
+        hint = "settle its open payments with the older release that wrote it; then "
         old = shlex.quote(os.path.join(os.path.dirname(shown), "older-ledger"))
         if is_file:
             hint += f"move it away, and a new one begins: mkdir {old} && mv {shlex.quote(shown)}* {old}"
