@@ -134,7 +134,8 @@ class ChainWitness(Connected):
         try:
             address = checksummed(address)
         except TradeError:
-            raise InvalidArgumentError("a wallet must be an address: 0x and 40 hexadecimal digits") from None
+            message = "a wallet must be an address: 0x and 40 hexadecimal digits"
+            raise InvalidArgumentError(message, hint="pass the whole address, such as signer.address") from None
         return self._balance(address, math.inf)
 
     def _balance(self, address: str, seconds: float) -> int | None:
