@@ -94,6 +94,7 @@ def test_every_code_is_raised_somewhere() -> None:
     assert [code for code in get_args(ErrorCode) if f'"{code}"' not in source] == []
 
 
+@pytest.mark.long  # all sources are parsed
 def test_what_is_named_in_a_hint_is_there() -> None:
     """Methods of clients, arguments, attributes of errors: a hint that is followed leads somewhere."""
     clients = (
