@@ -66,9 +66,10 @@ def arrow_table(model: type[Model], items: Iterable[Model]) -> pyarrow.Table:
         InvalidArgumentError: an item is of another model, or a value does not fit its column.
     """
     if not hasattr(model, "model_fields"):
-        raise InvalidArgumentError("model must be the class of the items, such as Trade")
+        raise InvalidArgumentError("model must be the class of the items", hint="write model=Trade, for trades")
     if not isinstance(items, Iterable):
-        raise InvalidArgumentError(f"items must be a list or another iterable, not {type(items).__name__}")
+        message = f"items must be a list or another iterable, not {type(items).__name__}"
+        raise InvalidArgumentError(message, hint="pass a list of models, such as client.trades.list()")
     pa = load("pyarrow")
     columns = list(_columns(model))
     types = {
@@ -82,7 +83,8 @@ def arrow_table(model: type[Model], items: Iterable[Model]) -> pyarrow.Table:
     rows = list(items)
     for item in rows:
         if not isinstance(item, model):
-            raise InvalidArgumentError(f"a table of {model.__name__} cannot contain a {type(item).__name__}")
+            message = f"a table of {model.__name__} cannot contain a {type(item).__name__}"
+            raise InvalidArgumentError(message, hint=f"pass items of {model.__name__} only, or another model=")
     arrays = []
     for column in columns:
         try:

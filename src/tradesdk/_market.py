@@ -40,6 +40,8 @@ T = TypeVar("T")
 D = TypeVar("D", bound=MarketModel)
 
 MAX_BATCH = 5
+_TOKENS = 'write tokens=["ETH", "BRETT"]'
+_MORE = f"pass {MAX_BATCH} at a time, or use client.batches, which takes more"
 MAX_SIGNALS = 100
 MAX_TOP = 300
 MAX_SUPPORTED = 500
@@ -165,7 +167,8 @@ def supported_tokens(limit: int | None = None) -> MarketRequest[SupportedTokens]
 def raw(path: str, body: Mapping[str, Any] | None = None) -> MarketRequest[RawResponse]:
     """Any body for an endpoint of market data. The answer is checked as usual and returned unchanged."""
     if not isinstance(path, str) or path not in ENDPOINTS:
-        raise InvalidArgumentError(f"{display(path)} has no published price; these have: {', '.join(ENDPOINTS)}")
+        message = f"{display(path)} has no published price; these have: {', '.join(ENDPOINTS)}"
+        raise InvalidArgumentError(message, hint='write path="/v1/token-prices"')
     if body is not None and not isinstance(body, Mapping):
         raise InvalidArgumentError(f"json must be an object, not {type(body).__name__}")
     content = dict(body or {})
@@ -210,16 +213,17 @@ def one_batch(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> li
     given = _several(tokens)
     queries = [_token(place, one, limits) for place, one in enumerate(islice(given, MAX_BATCH + 1))]
     if not queries:
-        raise InvalidArgumentError(f"tokens must be 1 to {MAX_BATCH} tokens, not none")
+        raise InvalidArgumentError(f"tokens must be 1 to {MAX_BATCH} tokens, not none", hint=_TOKENS)
     if len(queries) > MAX_BATCH:
         number = str(len(given)) if isinstance(given, Sized) else f"more than {MAX_BATCH}"
-        raise InvalidArgumentError(f"tokens must be 1 to {MAX_BATCH} tokens, not {number}; client.batches takes more")
+        raise InvalidArgumentError(f"tokens must be 1 to {MAX_BATCH} tokens, not {number}", hint=_MORE)
     seen: dict[str, TokenQuery] = {}
     for one in queries:
         earlier = seen.setdefault(one.identifier.casefold(), one)
         if earlier is not one:
             raise InvalidArgumentError(
-                f"tokens has the same token twice: {display(earlier.identifier)} and {display(one.identifier)}"
+                f"tokens has the same token twice: {display(earlier.identifier)} and {display(one.identifier)}",
+                hint="name each token once",
             )
     return queries
 
@@ -231,15 +235,17 @@ def distinct(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> lis
         one = _token(place, given, limits)
         earlier = seen.setdefault(one.identifier.casefold(), one)
         if earlier.limit != one.limit:
-            raise InvalidArgumentError(f"tokens has {display(one.identifier)} twice, with different limits")
+            raise InvalidArgumentError(
+                f"tokens has {display(one.identifier)} twice, with different limits", hint="name each token once"
+            )
     return list(seen.values())
 
 
 def _several(tokens: Iterable[str | TokenQuery]) -> Iterable[object]:
     if isinstance(tokens, str):
-        raise InvalidArgumentError(f"tokens must be a list of tokens: write [{display(tokens)}]")
+        raise InvalidArgumentError("tokens must be a list of tokens", hint=f"write [{display(tokens)}]")
     if isinstance(tokens, bytes | bytearray | Mapping) or not isinstance(tokens, Iterable):
-        raise InvalidArgumentError(f"tokens must be a list of tokens, not {type(tokens).__name__}")
+        raise InvalidArgumentError(f"tokens must be a list of tokens, not {type(tokens).__name__}", hint=_TOKENS)
     return tokens
 
 
@@ -249,20 +255,26 @@ def _token(place: int, given: object, limits: bool) -> TokenQuery:
     if isinstance(given, TokenQuery):
         name, limit = given.identifier, optional_whole(f"{at}.limit", given.limit, 1, MAX_SIGNALS)
     if limit is not None and not limits:
-        raise InvalidArgumentError(f"{at} has a limit, which only token_signals takes")
+        raise InvalidArgumentError(f"{at} has a limit, which only token_signals takes", hint="leave the limit out")
     if not isinstance(name, str):
-        raise InvalidArgumentError(f"{at} must be a string, not {type(name).__name__}")
+        raise InvalidArgumentError(f"{at} must be a string, not {type(name).__name__}", hint=_TOKENS)
     identifier = name.strip()
     if not identifier:
-        raise InvalidArgumentError(f"{at} must not be empty")
+        raise InvalidArgumentError(f"{at} must not be empty", hint=_TOKENS)
     if len(identifier) > 256:
-        raise InvalidArgumentError(f"{at} is {len(identifier)} characters long; a token's name has at most 256")
+        raise InvalidArgumentError(
+            f"{at} is {len(identifier)} characters long; a token's name has at most 256", hint=_TOKENS
+        )
     if 48 <= len(identifier) < 80 and without_keys(identifier) == "****":  # do not send a key or store it in the ledger
-        raise InvalidArgumentError(f"{at} is too long for a symbol or an address, and may be a private key")
+        raise InvalidArgumentError(
+            f"{at} is too long for a symbol or an address, and may be a private key", hint=_TOKENS
+        )
     if "," in identifier:
-        raise InvalidArgumentError(f"{at} has a comma: pass several tokens as a list, not {printable(identifier, 60)}")
+        raise InvalidArgumentError(f"{at} has a comma: {printable(identifier, 60)}", hint=_TOKENS)
     if not identifier.isprintable():  # also refuses lone surrogates
-        raise InvalidArgumentError(f"{at} must not contain control characters: {printable(identifier, 60)}")
+        raise InvalidArgumentError(
+            f"{at} must not contain control characters: {printable(identifier, 60)}", hint=_TOKENS
+        )
     return TokenQuery(identifier, limit)
 
 
@@ -305,7 +317,9 @@ def history_filter(
 ) -> dict[str, Any]:
     first, last = _instant("start", start), _instant("end", end)
     if first is not None and last is not None and first > last:
-        raise InvalidArgumentError("start is later than end")
+        raise InvalidArgumentError(
+            "start is later than end", hint="set start to the earlier time, and end to the later"
+        )
     return {
         "startDate": first and iso_moment(first),
         "endDate": last and iso_moment(last),
@@ -325,7 +339,8 @@ def _instant(name: str, value: datetime | float | None) -> datetime | None:
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in known:
-        raise InvalidArgumentError(f"{name} must be one of {', '.join(known)}, not {display(value)}")
+        message = f"{name} must be one of {', '.join(known)}, not {display(value)}"
+        raise InvalidArgumentError(message, hint=f'write {name}="{known[0]}"')
     return str(value)
 
 

@@ -58,7 +58,7 @@ def test_each_is_paid_once_and_comes_as_the_service_sends_it(
 
 def test_the_first_recipient_is_told_once(buyer: Terminal, shop: MockServer) -> None:
     """To people and programs; with -v the log says it."""
-    said = f"{shop.payments.pay_to} is remembered as the recipient of "
+    said = f"{shop.payments.pay_to} is remembered as the recipient of"
     line = ("market", "prices", "ETH", "--max-price", "0.03")
     runs = [buyer(*line, env={"TRADE_HOME": str(buyer.home / name)}, **more) for name, more in HOMES.items()]
     runs.append(buyer(*line, "-v", env={"TRADE_HOME": str(buyer.home / "loud")}))

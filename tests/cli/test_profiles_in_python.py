@@ -246,7 +246,7 @@ def test_what_cannot_be_used_is_one_line_and_one_hint(
     [
         ("bpb", "there is no profile bpb; saved: alice, bob, paper", "did you mean bob?"),
         ("work", "there is no profile work; saved: alice, bob, paper", "name one of them, or save it: trade login"),
-        ("paper", "profile paper is a mock world, which only trade itself opens", "start a mock for programs"),
+        ("paper", "profile paper is a mock world, which only trade itself opens", "name the profile of a service"),
         ("../bob", "a profile's name is letters, digits, - and _ (at most 40)", "save one"),
         ("", "a profile's name is letters, digits, - and _ (at most 40)", "save one"),
         (KEY, "no profile has this name, which looks like an API key", "save the key"),

@@ -55,7 +55,7 @@ def refusal(call: Callable[[], object]) -> str:
     assert text.isprintable()
     assert len(text) < 300
     assert caught.value.__cause__ is None
-    return text
+    return f"{text}; {caught.value.hint}"
 
 
 REFUSED_TOKENS: list[tuple[Any, str]] = [
@@ -68,7 +68,7 @@ REFUSED_TOKENS: list[tuple[Any, str]] = [
     ([], "not none"),
     ((), "not none"),
     (iter(()), "not none"),
-    (list("abcdef"), "1 to 5 tokens, not 6; client.batches"),
+    (list("abcdef"), "1 to 5 tokens, not 6; pass 5 at a time, or use client.batches"),
     (["ETH"] * 1000, "not 1000"),
     ((str(number) for number in range(10**9)), "not more than 5"),
     (["ETH", "eth"], "twice: 'ETH' and 'eth'"),
@@ -79,7 +79,7 @@ REFUSED_TOKENS: list[tuple[Any, str]] = [
     ([" \t\n"], "tokens[0] must not be empty"),
     (["a\x00b"], "tokens[0] must not contain control characters: a\\x00b"),
     (["\x1b[2J"], "control characters"),
-    (["eth,brett"], "tokens[0] has a comma: pass several tokens as a list, not eth,brett"),
+    (["eth,brett"], 'tokens[0] has a comma: eth,brett; write tokens=["ETH", "BRETT"]'),
     (["a\u202eb"], "control characters"),
     (["a\u200bb"], "control characters"),
     (["\ud800"], "control characters"),
@@ -142,7 +142,7 @@ def test_limits_of_signals() -> None:
     ]
     for call in TOKEN_CALLS[1:]:
         said = refused(lambda market, call=call: getattr(market, call)(tokens))  # type: ignore[misc]
-        assert said == "tokens[1] has a limit, which only token_signals takes"
+        assert said == "tokens[1] has a limit, which only token_signals takes; leave the limit out"
 
 
 class Few(IntEnum):
@@ -247,7 +247,7 @@ def test_what_is_no_moment_is_refused(bad: Any) -> None:
 def test_dates_are_in_order() -> None:
     for start, end in ((1, 0), (WHEN, 0), (WHEN + timedelta(microseconds=1), WHEN), (1.5, 1)):
         said = refused(lambda market, span=(start, end): market.signal_history(["a"], start=span[0], end=span[1]))  # type: ignore[misc]
-        assert said == "start is later than end"
+        assert said == "start is later than end; set start to the earlier time, and end to the later"
 
 
 @given(st.lists(st.sampled_from(["a", "A", " b", "B ", "c", "ß", "SS", "\u03a3", "\u03c2", "\u03c3"]), max_size=8))
@@ -349,7 +349,7 @@ def unreadable(content: bytes) -> str:
     text = str(error)
     assert text.isprintable()
     assert len(text) < 1300
-    return text
+    return f"{text}; {caught.value.hint}"
 
 
 def test_data() -> None:

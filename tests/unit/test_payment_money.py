@@ -60,8 +60,8 @@ NO_AMOUNTS = [
             for value in (True, False, b"1", ["1"], {"usd": 1}, 1j)
         ),
         # what is empty can be seen
-        *(([value], f"must .*, not {re.escape(repr(value))}$") for value in ("", " ", "\t\n")),
-        (["\u2003" * 90], "must .*, not '.+'$"),
+        *(([value], f"must .*, not {re.escape(repr(value))}\nhint: ") for value in ("", " ", "\t\n")),
+        (["\u2003" * 90], "must .*, not '.+'\nhint: "),
     ],
     ids=lambda value: str(value)[:20] if isinstance(value, str) else "",
 )

@@ -147,7 +147,7 @@ REFUSED: list[tuple[str, Act, list[Any]]] = [
             *("2024-01-01", "1700000000", True, [1], timedelta(days=1)),
         ],
     ),
-    (r"use datetime\.now\(UTC\), or start\.astimezone\(\)", HISTORY, [datetime(2024, 1, 2, 3, 4)]),
+    (r"set start to datetime\.now\(UTC\), or call astimezone\(\)", HISTORY, [datetime(2024, 1, 2, 3, 4)]),
     ("end is a date without a time", lambda c, bad: c.signals.history(chain=56, end=bad), [date(2024, 1, 1)]),
     ("risk must be a Risk or a dict, not", UPDATE_RISK, [5, "risk", [], Risk]),
     ("stop_loss_pct must be a number", UPDATE_RISK, [{"stop_loss_pct": "5%"}, {"stop_loss_pct": "5"}]),

@@ -134,6 +134,6 @@ def test_anything_that_signs_is_a_signer() -> None:
 
 @each_of("bad", [KEY, "0x" + KEY, bytes.fromhex(KEY), int(KEY, 16), None])
 def test_a_key_is_no_signer_and_is_not_shown(bad: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"use LocalSigner\.from_key") as caught:
+    with pytest.raises(InvalidArgumentError, match=r"for a private key: LocalSigner\.from_key") as caught:
         checked_signer(bad)
     assert_hidden(f"{caught.value} {caught.value!r}")

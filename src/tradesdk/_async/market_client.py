@@ -413,10 +413,14 @@ def _signer_of_environment() -> Callable[[], Signer] | None:
     return LocalSigner.from_env if found else None
 
 
+_PAY_TO = 'write pay_to=["0x…"], with the whole address'
+
+
 def _recipients(pay_to: Sequence[str]) -> tuple[str, ...]:
     if isinstance(pay_to, str) or not isinstance(pay_to, Sequence):
-        raise InvalidArgumentError("pay_to must be a list of addresses: pay_to=[…]")
+        raise InvalidArgumentError("pay_to must be a list of addresses", hint=_PAY_TO)
     try:
         return tuple(checksummed(address) for address in pay_to)
     except (AttributeError, ConfigError):
-        raise InvalidArgumentError("every address in pay_to must be 0x and 40 hexadecimal digits") from None
+        message = "every address in pay_to must be 0x and 40 hexadecimal digits"
+        raise InvalidArgumentError(message, hint=_PAY_TO) from None

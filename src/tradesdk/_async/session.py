@@ -236,7 +236,7 @@ class AsyncSession:
         target = request.target
         url = self.base_url + target
         exchange: LoggedExchange | None = None
-        handled, clock, sent, canceled = sys.exception(), self.clock, False, list[BaseException]()
+        handled, clock, sent, canceled, started = sys.exception(), self.clock, False, list[BaseException](), 0.0
         if claim is None:
             claim = await self.claim(request, give_up)
         try:  # at once: a signal handler may raise after any call

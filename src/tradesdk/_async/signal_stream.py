@@ -110,7 +110,7 @@ class AsyncSignalStream(Generic[ItemT]):
             InvalidArgumentError: the stream has no checkpoint.
         """
         if self._checkpoint is None:
-            raise InvalidArgumentError("ack needs a checkpoint: pass checkpoint=True to signals.stream")
+            raise InvalidArgumentError("ack needs a checkpoint", hint="pass checkpoint=True to signals.stream")
         await self._acknowledge(self._checkpoint, signal)
 
     async def _acknowledge(self, checkpoint: CheckpointFile, signal: StreamSignal) -> None:

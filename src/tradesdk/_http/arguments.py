@@ -91,16 +91,18 @@ def flags(wrong: Callable[[str, str, object], TradeError] = wrong_argument, /, *
 def identifier(name: str, value: str) -> str:
     """An id that is safe as a path segment: HTTP libraries would resolve `..` to another path."""
     if not isinstance(value, str):
-        raise InvalidArgumentError(f"{name} must be a string, not {type(value).__name__}")
-    if not value or value in (".", ".."):
-        raise InvalidArgumentError(f"{name} must not be empty, . or ..")
-    if len(value) > 256:
-        raise InvalidArgumentError(f"{name} is {len(value)} characters long; an id has at most 256")
-    if "/" in value or "\\" in value:
-        raise InvalidArgumentError(f"{name} must not contain slashes: {printable(value, 60)}")
-    if not value.isprintable():
-        raise InvalidArgumentError(f"{name} must not contain control characters: {printable(value, 60)}")
-    return value
+        problem = f"must be a string, not {type(value).__name__}"
+    elif not value or value in (".", ".."):
+        problem = "must not be empty, . or .."
+    elif len(value) > 256:
+        problem = f"is {len(value)} characters long; an id has at most 256"
+    elif "/" in value or "\\" in value:
+        problem = f"must not contain slashes: {printable(value, 60)}"
+    elif not value.isprintable():
+        problem = f"must not contain control characters: {printable(value, 60)}"
+    else:
+        return value
+    raise InvalidArgumentError(f"{name} {problem}", hint=f"set {name} to an id as the list shows it")
 
 
 def optional_identifier(name: str, value: str | None) -> str | None:
@@ -108,14 +110,16 @@ def optional_identifier(name: str, value: str | None) -> str | None:
 
 
 def required_text(name: str, value: str) -> str:
+    hint = f"set {name} to a text that is not empty"
     if not isinstance(value, str):
-        raise InvalidArgumentError(f"{name} must be a string, not {type(value).__name__}")
+        raise InvalidArgumentError(f"{name} must be a string, not {type(value).__name__}", hint=hint)
     if not value:
-        raise InvalidArgumentError(f"{name} must not be empty")
+        raise InvalidArgumentError(f"{name} must not be empty", hint=hint)
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InvalidArgumentError(f"{name} cannot be sent as UTF-8") from None
+        hint = f"leave the lone surrogates out of {name}"
+        raise InvalidArgumentError(f"{name} cannot be sent as UTF-8", hint=hint) from None
     return value
 
 
@@ -136,7 +140,7 @@ def file_path(name: str, path: str | os.PathLike[str]) -> Path:
         given = os.fspath(path)
         if isinstance(given, str) and given and b"\0" not in os.fsencode(given):
             return Path(given).absolute()
-    raise InvalidArgumentError(f"{name} must be the path of a file")
+    raise InvalidArgumentError(f"{name} must be the path of a file", hint=f"set {name} to a path, as text or Path")
 
 
 def comparable(text: str) -> str:
@@ -170,17 +174,21 @@ def settings(name: str, model: type[M], value: M | Mapping[str, Any] | None) -> 
     if isinstance(value, Mapping):
         value = model(**{str(field): setting for field, setting in value.items()})
     if not isinstance(value, model):
-        raise InvalidArgumentError(f"{name} must be a {model.__name__} or a dict, not {type(value).__name__}")
+        message = f"{name} must be a {model.__name__} or a dict, not {type(value).__name__}"
+        raise InvalidArgumentError(message, hint=f"write {name}={model.__name__}(…)")
     known = ", ".join(model.model_fields)
     for extra in value.model_extra or ():
-        raise InvalidArgumentError(f"{name} has no field {printable(extra, 60)}; it has {known}")
+        message = f"{name} has no field {printable(extra, 60)}; it has {known}"
+        raise InvalidArgumentError(message, hint=f"set only these fields of {name}")
     return value.model_dump(mode="json", exclude_none=True)
 
 
 def period(start: datetime | float | None, end: datetime | float | None) -> tuple[int | None, int | None]:
     first, last = moment("start", start), moment("end", end)
     if first is not None and last is not None and first > last:
-        raise InvalidArgumentError("start is later than end")
+        raise InvalidArgumentError(
+            "start is later than end", hint="set start to the earlier time, and end to the later"
+        )
     return first, last
 
 
@@ -190,16 +198,16 @@ def moment(name: str, value: datetime | float | None) -> int | None:
         return None
     if isinstance(value, datetime):
         if value != value:
-            raise InvalidArgumentError(f"{name} is {display(value)} (not a time); leave it out, or pass None")
+            message = f"{name} is {display(value)} (not a time)"
+            raise InvalidArgumentError(message, hint=f"leave {name} out, or pass None")
         if value.tzinfo is None or value.utcoffset() is None:
-            raise InvalidArgumentError(
-                f"{name} has no time zone: use datetime.now(UTC), or {name}.astimezone() if it is local time"
-            )
+            hint = f"set {name} to datetime.now(UTC), or call astimezone() on it if it is local time"
+            raise InvalidArgumentError(f"{name} has no time zone", hint=hint)
         return (value - _EPOCH) // timedelta(seconds=1)
+    hint = f"set {name} to a time such as datetime(2026, 11, 1, tzinfo=UTC)"
     if isinstance(value, date):
-        raise InvalidArgumentError(f"{name} is a date without a time; use datetime(…, tzinfo=UTC)")
+        raise InvalidArgumentError(f"{name} is a date without a time", hint=hint)
     if not 0 <= real(value) <= _LAST_SECOND:
-        raise InvalidArgumentError(
-            f"{name} must be an aware datetime or Unix seconds (not milliseconds), not {display(value)}"
-        )
+        message = f"{name} must be an aware datetime or Unix seconds (not milliseconds), not {display(value)}"
+        raise InvalidArgumentError(message, hint=hint)
     return math.floor(real(value))

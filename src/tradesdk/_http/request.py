@@ -119,7 +119,7 @@ def raw_request(
     """A request to any path; `path` is checked and sent unchanged."""
     method = method.upper() if isinstance(method, str) else ""
     if method not in _OPERATIONS:
-        raise InvalidArgumentError(f"method must be one of {', '.join(_OPERATIONS)}")
+        raise InvalidArgumentError(f"method must be one of {', '.join(_OPERATIONS)}", hint='write method="GET"')
     if not isinstance(path, str) or not path.startswith("/") or path.startswith("//"):
         raise InvalidArgumentError('path must start with one slash, such as "/v1/account"')
     if "?" in path or "#" in path:

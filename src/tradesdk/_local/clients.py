@@ -118,7 +118,7 @@ def _elsewhere(name: str, own: list[str], url: str, url_from: str) -> ConfigErro
     hint = (
         f"leave {url_from or 'its base_url'} out"
         if hosts
-        else f"name it: trade config set base_url URL --profile {name}"
+        else f"save it with its address: trade login --profile {name}"
     )
     if hosts and url_from.startswith("TRADE_"):
         hint = f"unset {url_from}"

@@ -45,11 +45,15 @@ class StreamOptions:
         if self.checkpoint is None:
             self.checkpoint = False
         if not isinstance(self.checkpoint, str | os.PathLike | bool) or self.checkpoint == "":
-            raise InvalidArgumentError("checkpoint must be a file path, or True for the default path")
+            raise InvalidArgumentError(
+                "checkpoint must be a file path, or True for the default path", hint="write checkpoint=True"
+            )
         flags(manual_ack=self.manual_ack, heartbeats=self.heartbeats)
         flags(unknown_events=self.unknown_events, reports=self.reports)
         if self.manual_ack and self.checkpoint is False:
-            raise InvalidArgumentError("manual_ack=True needs checkpoint=, to store acknowledgments")
+            raise InvalidArgumentError(
+                "manual_ack=True needs checkpoint=, to store acknowledgments", hint="pass checkpoint=True as well"
+            )
 
     def checkpoint_file(self, base_url: str, key: ApiKey | None) -> CheckpointFile | None:
         if self.checkpoint is False:
@@ -61,10 +65,14 @@ class StreamOptions:
 
 def _predicate(least: float | None, direction: str | None, token: str | None) -> Callable[[Signal], bool] | None:
     if direction is not None and direction not in ("BUY", "SELL"):
-        raise InvalidArgumentError(f"direction must be BUY or SELL, not {display(direction)}")
+        raise InvalidArgumentError(
+            f"direction must be BUY or SELL, not {display(direction)}", hint='write direction="BUY"'
+        )
     name = None if token is None else required_text("token", token).strip().casefold()
     if name == "":  # it would silently match nothing
-        raise InvalidArgumentError("token must not be blank")
+        raise InvalidArgumentError(
+            "token must not be blank", hint="set token to a symbol or an address, or leave it out"
+        )
     if least is None and direction is None and name is None:
         return None
 

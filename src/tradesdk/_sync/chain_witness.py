@@ -212,7 +212,8 @@ def _checked(address: str) -> str:
     try:
         return checksummed(address)
     except TradeError:
-        raise InvalidArgumentError("a wallet must be an address: 0x and 40 hexadecimal digits") from None
+        message = "a wallet must be an address: 0x and 40 hexadecimal digits"
+        raise InvalidArgumentError(message, hint="pass the whole address, such as signer.address") from None
 
 
 def _log_failure(node: Session, error: NodeFailedError) -> None:

@@ -70,7 +70,7 @@ class Payments:
         """
         limit = whole("limit", limit, 1)
         if not isinstance(stages, Collection) or not all(isinstance(stage, PaymentStage) for stage in stages):
-            raise InvalidArgumentError("stages must be a list of PaymentStage, such as [PaymentStage.SENT]")
+            raise InvalidArgumentError("stages must be a list of PaymentStage", hint="write stages=[PaymentStage.SENT]")
         before = optional_identifier("before", before)
         history = partial(self._driver.buyer.ledger.history, unproven=unproven, limit=limit, before=before)
         return history(stages=tuple(stages))
@@ -242,7 +242,10 @@ class Payments:
         try:
             recipient = checksummed(address)
         except TradeError:
-            raise InvalidArgumentError("a recipient must be an address: 0x and 40 hexadecimal digits") from None
+            message = "a recipient must be an address: 0x and 40 hexadecimal digits"
+            raise InvalidArgumentError(
+                message, hint="pass the whole address, as error.details.address has it"
+            ) from None
         name = recipients_of(origin_of(self._driver.session.base_url))
         ledger.set_setting(name, lambda known: with_address(known, recipient))
 

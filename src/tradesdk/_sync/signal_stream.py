@@ -111,7 +111,7 @@ class SignalStream(Generic[ItemT]):
             InvalidArgumentError: the stream has no checkpoint.
         """
         if self._checkpoint is None:
-            raise InvalidArgumentError("ack needs a checkpoint: pass checkpoint=True to signals.stream")
+            raise InvalidArgumentError("ack needs a checkpoint", hint="pass checkpoint=True to signals.stream")
         self._acknowledge(self._checkpoint, signal)
 
     def _acknowledge(self, checkpoint: CheckpointFile, signal: StreamSignal) -> None:

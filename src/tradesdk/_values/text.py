@@ -53,13 +53,14 @@ def is_url(path: str) -> bool:
 
 
 def wrong_number(name: str, expected: str, value: object) -> tuple[str, str]:
-    """Message and hint for an argument that is not the number it must be; the hint is empty if that says it all."""
+    """Message and hint for an argument that is not what it must be."""
+    hint = f"set {name} to {expected}"
     if is_number(value):
-        return f"{name} must be {expected}, not {display(value)}", ""
+        return f"{name} must be {expected}, not {display(value)}", hint
     message = f"{name} must be {expected}, not the {type(value).__name__} {display(value)}"
     if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}(\.\d{1,18})?", value, re.ASCII):
         return message, f"write {name}={value}, without quotes"
-    return message, ""
+    return message, hint
 
 
 def bare_key(text: str) -> str:

@@ -42,7 +42,8 @@ class Risk(Model):
         def __init__(self, **rules: float | None) -> None:
             for name in rules.keys() - type(self).model_fields.keys():
                 known = ", ".join(type(self).model_fields)
-                raise InvalidArgumentError(f"Risk has no field {printable(name, 60)}; it has {known}")
+                message = f"Risk has no field {printable(name, 60)}; it has {known}"
+                raise InvalidArgumentError(message, hint="set only these fields of Risk")
             try:
                 super().__init__(**rules)
             except ValidationError as error:
@@ -51,7 +52,8 @@ class Risk(Model):
                 if problem["type"] in ("float_type", "float_parsing"):
                     message, hint = wrong_number(name, "a number", rules.get(name))
                     raise InvalidArgumentError(message, hint=hint) from None
-                raise InvalidArgumentError(f"{name} {problem['msg'].removeprefix('Input ')}") from None
+                message = f"{name} {problem['msg'].removeprefix('Input ')}"
+                raise InvalidArgumentError(message, hint=f"set {name} to a number, or leave it out") from None
 
         # Answers do not go through it: rules added by the service are kept.
         __init__.__pydantic_base_init__ = True

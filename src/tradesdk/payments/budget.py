@@ -92,7 +92,8 @@ class Budget:
         """
         environ = os.environ if environ is None else environ
         if not isinstance(environ, Mapping):
-            raise InvalidArgumentError(f"environ must be a mapping such as os.environ, not {type(environ).__name__}")
+            message = f"environ must be a mapping, not {type(environ).__name__}"
+            raise InvalidArgumentError(message, hint="write environ=os.environ")
         limits: dict[str, int | None] = {}
         for name in LIMITS:
             if text := environ.get(variable := f"TRADE_BUDGET_{name.upper()}"):
@@ -264,21 +265,27 @@ def _dollars(micro: int) -> str:
 
 
 def micro_usd(name: str, value: Usd) -> int:
+    hint = f'write {name}="0.10", in quotes'
     if isinstance(value, float):
-        raise InvalidArgumentError(f'{name} must not be a float, which is not exact: write "{value}" in quotes')
+        raise InvalidArgumentError(
+            f'{name} must not be a float, which is not exact: write "{value}" in quotes', hint=hint
+        )
     if isinstance(value, int) and not isinstance(value, bool):
         raise InvalidArgumentError(
             f'{name} must not be an int: write dollars as text or Decimal ("5", Decimal("5")); '
-            "amounts in micro-dollars have properties in dollars beside them, such as .price and .amount_usd"
+            "amounts in micro-dollars have properties in dollars beside them, such as .price and .amount_usd",
+            hint=hint,
         )
     if not isinstance(value, str | Decimal):
-        raise InvalidArgumentError(f"{name} must be dollars as a string or a Decimal, not {type(value).__name__}")
+        message = f"{name} must be dollars as a string or a Decimal, not {type(value).__name__}"
+        raise InvalidArgumentError(message, hint=hint)
     text = format(value, "f") if isinstance(value, Decimal) and abs(value.adjusted()) < 20 else str(value)
     match = _AMOUNT.fullmatch(text)
     if match is None:
         text = without_keys(text)
         raise InvalidArgumentError(
             f'{name} must be dollars like "0.10", with at most six decimals, no sign and no exponent, '
-            f"not {printable(text, 40) if text.strip() else repr(text[:40])}"
+            f"not {printable(text, 40) if text.strip() else repr(text[:40])}",
+            hint=hint,
         )
     return int(match[1]) * MICRO + int((match[2] or "").ljust(6, "0"))

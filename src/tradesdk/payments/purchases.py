@@ -15,11 +15,15 @@ def purchase_name(name: str | None, argument: str = "purchase") -> str | None:
     """A name that a caller gave, so that the same text gives the same nonce on every machine."""
     if name is None:
         return None
-    name = comparable(required_text(argument, name))
+    name, hint = comparable(required_text(argument, name)), f"give {argument} a short name, such as 2026-11-29/prices"
     if not name.isprintable() or not name:
-        raise InvalidArgumentError(f"{argument} must not be blank or have control characters: {printable(name, 60)}")
+        raise InvalidArgumentError(
+            f"{argument} must not be blank or have control characters: {printable(name, 60)}", hint=hint
+        )
     if len(name) > _LONGEST_NAME:
-        raise InvalidArgumentError(f"{argument} is {len(name)} characters long; a name has at most {_LONGEST_NAME}")
+        raise InvalidArgumentError(
+            f"{argument} is {len(name)} characters long; a name has at most {_LONGEST_NAME}", hint=hint
+        )
     return name
 
 

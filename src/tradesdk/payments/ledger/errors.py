@@ -173,7 +173,9 @@ def gone(payment_id: str) -> UnusableLedgerError:
 
 def no_payment(payment_id: str) -> InvalidArgumentError:
     """The error for an id of no payment."""
-    return InvalidArgumentError(f"no payment {_typed(payment_id)} is in this ledger")
+    return InvalidArgumentError(
+        f"no payment {_typed(payment_id)} is in this ledger", hint="see which there are: history()"
+    )
 
 
 def _typed(payment_id: str) -> str:

@@ -170,7 +170,7 @@ class Ledger:
         """
         flags(unproven=unproven)
         if limit < 1:
-            raise InvalidArgumentError("limit must be 1 or more")
+            raise InvalidArgumentError("limit must be 1 or more", hint="set limit to 1 or more")
 
         def read(db: Transaction) -> list[Payment]:
             seq, most = _NEWEST, min(limit, _NEWEST)

@@ -269,8 +269,8 @@ def checked_signer(signer: Signer) -> Signer:
     if isinstance(signer, type) or "address" not in names or not names & {"sign_digest", "sign_typed_data"}:
         given = "class" if isinstance(signer, type) else type(signer).__name__
         raise InvalidArgumentError(
-            f"the signer must have address, and sign_typed_data or sign_digest; a {given} lacks them; "
-            "for a private key use LocalSigner.from_key(…)"
+            f"the signer must have address, and sign_typed_data or sign_digest; a {given} lacks them",
+            hint="for a private key: LocalSigner.from_key(…)",
         )
     return signer
 
