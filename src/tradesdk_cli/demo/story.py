@@ -8,6 +8,7 @@ wrong on purpose · `%` a table · `~` what came on a stream. So what is shown i
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import time
 from contextlib import contextmanager
@@ -80,7 +81,7 @@ def tell(out: Output) -> None:
     out.says_waits = False  # it is over at once, by this clock
     # Without a handler of ours, Python would print warnings of the log among the steps.
     with (
-        heard_by(partial(say, out, lambda: None)),
+        heard_by(partial(say, out, lambda: None), logging.DEBUG if out.settings.verbose else logging.WARNING),
         _own_budgets_aside(),
         server_class(seed=_SEED, clock=clock) as server,
         TradeClient(api_key="mock_full_demo", base_url=server.url, clock=clock) as client,
