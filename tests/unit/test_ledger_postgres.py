@@ -666,8 +666,10 @@ def test_one_behind_a_pooler_runs_nothing_in_the_session_of_another_program(
 def test_a_pooler_that_gives_each_transaction_another_session_is_refused(
     postgres: Postgres, schema: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def pooled(place: Server, session: str, seconds: float) -> Connection:
-        return connect(place, f"{session} of another program", seconds)
+    def pooled(place: Server, seconds: float) -> Connection:
+        db = connect(place, seconds)
+        db.session += " of another program"
+        return db
 
     monkeypatch.setattr(link, "connect", pooled)
     with pytest.raises(LedgerError, match="as a pooler does") as caught:

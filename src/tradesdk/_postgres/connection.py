@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import secrets
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from psycopg.pq import Format
 from .._system.clock import SystemClock
 from .._values.row import Row
 from .server import Secret, Server
-from .session import BEGIN, check, check_version
+from .session import BEGIN, NAME, check, check_version
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ class _Cursor(psycopg.RawCursor[Row]):
 
 class Unprepared(str):
     """Text of a statement that is not prepared: behind a pooler, another program may have prepared another one by the
-    same name."""
+    same name. `session.NAME` in it stands for the name of the connection's session."""
 
     __slots__ = ()
 
@@ -59,6 +60,8 @@ class Connection(psycopg.Connection[Row]):
     """A connection whose statements are answered in time; or it is closed, and there is an error."""
 
     _silence = ANSWER
+    session = ""
+    """The name of its session, which no other connection has."""
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
         """Of psycopg, which would wait without end."""
@@ -107,7 +110,9 @@ class Connection(psycopg.Connection[Row]):
         return [[] if cursor.rownumber is None else cursor.fetchall() for cursor in cursors]
 
     def _send(self, text: str, values: Sequence[object]) -> psycopg.Cursor[Row]:
-        return self.execute(numbered(text), values, prepare=not isinstance(text, Unprepared), binary=True)
+        is_prepared = not isinstance(text, Unprepared)
+        query = numbered(text) if is_prepared else numbered(text).replace(NAME, self.session.encode())
+        return self.execute(query, values, prepare=is_prepared, binary=True)
 
 
 def _first(error: BaseException) -> BaseException:
@@ -124,8 +129,8 @@ def numbered(statement: str) -> bytes:
     return (first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))).encode()
 
 
-def connect(server: Server, session: str = "", seconds: float = ANSWER) -> Connection:
-    """Connect, begin the session by that name, and check the server.
+def connect(server: Server, seconds: float = ANSWER) -> Connection:
+    """Connect, give the session a name, and check the server.
 
     An error of psycopg, or an `UnusableServerError`.
 
@@ -166,7 +171,10 @@ def connect(server: Server, session: str = "", seconds: float = ANSWER) -> Conne
         else:
             raise failed
         check_version(server, db.info.server_version)
-        ((answer,),) = db.run([(Unprepared(BEGIN), (server.schema, session))], max(0.0, end - SystemClock.monotonic()))
+        db.session = secrets.token_hex(8)
+        # Behind a pooler, another program may have prepared statements by our names in it.
+        begin = (Unprepared("DEALLOCATE ALL"), ()), (Unprepared(BEGIN), (server.schema, db.session))
+        _, (answer,) = db.run(begin, max(0.0, end - SystemClock.monotonic()))
         check(server, answer)
     except BaseException:
         if db is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections.abc import Sequence
 
@@ -20,14 +19,10 @@ _of_parents: list[Connection | None] = []
 
 
 class Link:
-    """One connection, opened at first use, and again after it was lost. For one thread at a time, which has `lock`.
-
-    Its sessions have a name that no other link has.
-    """
+    """One connection, opened at first use, and again after it was lost. For one thread at a time, which has `lock`."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.session = secrets.token_hex(8)
         self.db: Connection | None = None
         self.lock = threading.RLock()
         forks.bind(self)
@@ -52,7 +47,7 @@ class Link:
         while True:
             try:
                 if self.db is None:
-                    self.db = connect(self.server, self.session, min(ANSWER, end - SystemClock.monotonic()))
+                    self.db = connect(self.server, min(ANSWER, end - SystemClock.monotonic()))
                     self.began(self.db)
                 return self.db.run(statements, SILENCE if is_old else max(0.1, end - SystemClock.monotonic()))
             except psycopg.Error as error:

@@ -25,14 +25,18 @@ BEGIN = (
 )
 
 
-def is_ours(schema: str, session: str) -> str:
-    """A condition: the session is the one that began so, and what it commits is on disk.
+NAME = b"{session}"
+"""In a statement that is not prepared: the name of the session that the connection began."""
+
+
+def is_ours(schema: str) -> str:
+    """A condition: the session is the one that the connection began, and what it commits is on disk.
 
     A reload may have changed that since, and a pooler may give each transaction another session.
     """
     return (
         "current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off' "
-        f"AND current_schema() = '{schema}' AND current_setting('tradesdk.session', true) = '{session}'"
+        f"AND current_schema() = '{schema}' AND current_setting('tradesdk.session', true) = '{NAME.decode()}'"
     )
 
 

@@ -77,16 +77,16 @@ class PostgresEngine(Engine):
         super().__init__(server.shown, timeout)
         self.link = Link(server)
         self.is_marked = False
-        ours, ledger = is_ours(server.schema, self.link.session), f'"{server.schema}".ledger'
+        ours, ledger = is_ours(server.schema), f'"{server.schema}".ledger'
         # The first statement of each transaction. It fails in a session that is not ours, and all after it.
         version = (
             "SELECT version, extract(epoch FROM clock_timestamp())::float8, "  # noqa: S608
-            f"{{}}, 1 / ({ours})::int FROM {ledger}"
+            f"%s, 1 / ({ours})::int FROM {ledger}"
         )
         # A call reads before it writes. One that has waited for the lock does not see what was written meanwhile.
-        is_lost = "signed AND NOT EXISTS (SELECT FROM payments)"
-        self.version: Statement = (Unprepared(version.format(is_lost)), ())
-        self.lock: Statement = (Unprepared(version.format("FALSE") + " FOR UPDATE"), ())
+        is_lost = f'signed AND NOT EXISTS (SELECT FROM "{server.schema}".payments)'
+        self.version: Statement = (Unprepared(version % is_lost), ())
+        self.lock: Statement = (Unprepared(version % "FALSE" + " FOR UPDATE"), ())
         known, _ = _expectation(f"SELECT 1 FROM {ledger} WHERE version = {sql.VERSION} AND {ours} FOR UPDATE", ())  # noqa: S608
         self.lock_known: Statement = (Unprepared(known), ())
 
