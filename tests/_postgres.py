@@ -31,9 +31,8 @@ def _binaries() -> Path:
     return Path(found.origin).parent
 
 
-def _language() -> list[str]:
-    locale = os.environ.get("TRADE_POSTGRES_LOCALE")
-    return [] if locale is None else [f"--lc-messages={locale}"]
+LANGUAGE = os.environ.get("TRADE_POSTGRES_LOCALE", "")
+"""That of the server's messages, if not English."""
 
 
 def _link(source: str, target: str) -> None:
@@ -71,7 +70,7 @@ class Postgres:
             "UTF8",
             "--locale=C",
             "-N",
-            *_language(),
+            *([f"--lc-messages={LANGUAGE}"] if LANGUAGE else []),
         )
         self.start()
 

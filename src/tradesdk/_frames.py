@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _TYPES = {str: "string", int: "int64", float: "float64", bool: "bool", datetime: "time", AwareDatetime: "time"}
 _INSTALL = {
     "pyarrow": 'pip install "pyarrow>=18.0"',
-    "pandas": 'pip install "pandas>=2.2.3"',
-    "polars": 'pip install "polars>=1.9"',
+    "pandas": 'pip install "pandas>=2.2.3" "pyarrow>=18.0"',  # a frame is made of an Arrow table
+    "polars": 'pip install "polars>=1.9" "pyarrow>=18.0"',
 }
 _ANY = TypeAdapter[Any](Any)
 

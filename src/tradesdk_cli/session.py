@@ -72,10 +72,9 @@ class Session:
                 raise ConfigProblem("no base URL: log in with trade login, set TRADE_BASE_URL, or use --base-url", _TRY)
         found = self.api_key(base_url)
         if found is None:
-            raise ConfigProblem(
-                f"no API key: keep one with {self.settings.program} login, or set TRADE_API_KEY",
-                _TRY,
-            )
+            profile, program = self.settings.profile, self.settings.program
+            lacks = "no API key" if profile is None else f"profile {profile} has no API key"
+            raise ConfigProblem(f"{lacks}: save one with {program} login, or set TRADE_API_KEY", _TRY)
         key, origin = found
         if self.settings.verbose > 1:
             self.out.note(f"the service is {self._service}, the key is from {origin}")

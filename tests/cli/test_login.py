@@ -352,7 +352,7 @@ def test_logout_removes_the_key_and_keeps_the_rest(shell: Terminal, service: Scr
     run = shell("whoami")
     assert (run.code, run.problem["message"]) == (
         3,
-        "no API key: keep one with trade login, or set TRADE_API_KEY",
+        "profile default has no API key: save one with trade login, or set TRADE_API_KEY",
     )
     again = shell("logout", env={"TRADE_API_KEY": KEY})
     assert (again.code, again.json["removed"]) == (0, None)

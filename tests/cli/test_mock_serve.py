@@ -103,7 +103,8 @@ def test_gap_options_of_a_file(serve: Serving, tmp_path: Path) -> None:
         file.write_text(text)
         run = serve("--gaps", str(file))
         assert (run.code, said in run.problem["message"]) == (2, True)
-    assert serve("--gaps", str(tmp_path / "none")).code == 2
+    run = serve("--gaps", str(tmp_path / "none"))
+    assert (run.code, run.problem["hint"]) == (2, "trade doctor --service --gaps FILE writes such a file")
 
 
 def test_empty_and_kept(serve: Serving, tmp_path: Path) -> None:

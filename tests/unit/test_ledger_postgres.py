@@ -41,7 +41,7 @@ from tradesdk.payments.state_machine import DELIVERED, OPEN, Report
 
 from .._pages import ROOT, blocks
 from .._ports import free_port
-from .._postgres import Postgres, Proxy, new_schema
+from .._postgres import LANGUAGE, Postgres, Proxy, new_schema
 from .._requirements import install
 from .._rows import each_of
 from .._seller import Seller, settled
@@ -245,7 +245,7 @@ def test_who_owns_the_schema_needs_no_right_to_create_one(postgres: Postgres) ->
     postgres.do(f"CREATE ROLE {owner} LOGIN", f"CREATE ROLE {other} LOGIN")
     try:
         postgres.do(f"CREATE SCHEMA {name} AUTHORIZATION {owner}", f"GRANT USAGE ON SCHEMA {name} TO {other}")
-        with pytest.raises(FleetError, match=f"permission denied for schema {name}") as caught:
+        with pytest.raises(FleetError, match=f"refuses: .*{name}") as caught:
             create_tables(postgres.url(other), schema=name)
         assert caught.value.code == "fleet_denied"
         assert create_tables(postgres.url(owner), schema=name)
@@ -417,14 +417,15 @@ def test_a_server_that_is_not_there() -> None:
 
 
 def test_one_that_refuses_this_user(postgres: Postgres, schema: str) -> None:
-    refused(postgres.url("nobody_here"), "denied", "nobody_here", hint="rights")
-    refused(postgres.url().replace("/postgres?", "/no_such_db?"), "denied", "no_such_db")
+    if not LANGUAGE:  # before there is a session, only English texts are known
+        refused(postgres.url("nobody_here"), "denied", "nobody_here", hint="rights")
+        refused(postgres.url().replace("/postgres?", "/no_such_db?"), "denied", "no_such_db")
     role = new_schema()
     postgres.do(f"CREATE ROLE {role} LOGIN")
     try:
         refused(postgres.url(role), "denied", "may not use the schema", schema=schema)
         postgres.do(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
-        refused(postgres.url(role), "denied", "permission denied", schema=schema)
+        refused(postgres.url(role), "denied", "42501" if LANGUAGE else "permission denied", schema=schema)
         with pytest.raises(FleetError) as caught:
             create_tables(postgres.url(role), schema=new_schema())
         assert caught.value.code == "fleet_denied"
@@ -632,9 +633,11 @@ def test_a_restored_dump_is_analyzed(postgres: Postgres, schema: str) -> None:
 def test_a_member_that_is_cut_off_does_not_block_the_others_for_hours(postgres: Postgres) -> None:
     """Nor in the middle of a round trip, where a transaction is not idle."""
     with closing(connect(server(postgres.url()))) as db:
-        names = "tcp_keepalives_idle", "transaction_timeout", "idle_in_transaction_session_timeout", "tcp_user_timeout"
-        found = db.run([("SELECT current_setting(?)", (name,)) for name in names])
-    assert found == [[("3",)], [("10s",)], [("5s",)], [("5000",)]]
+        wanted = {"tcp_keepalives_idle": "3", "idle_in_transaction_session_timeout": "5s", "tcp_user_timeout": "5000"}
+        if db.info.server_version >= 170000:
+            wanted["transaction_timeout"] = "10s"
+        found = db.run([("SELECT current_setting(?)", (name,)) for name in wanted])
+    assert found == [[(value,)] for value in wanted.values()]
 
 
 def swap(ledger: Ledger, other: Ledger) -> None:

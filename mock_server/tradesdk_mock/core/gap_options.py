@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -218,7 +219,9 @@ def _unknown(options: Iterable[str]) -> str | None:
     known = [option.name for option in fields(GapOptions)]
     for name in options:
         if name not in known:
-            return f"there is no gap option {name!r}; there are: {', '.join(known)}"
+            close = get_close_matches(name, known)
+            meant = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(known)}"
+            return f"there is no gap option {name!r}; {meant}"
     return None
 
 

@@ -107,7 +107,9 @@ class ConnectionPool:
             raise httpcore.LocalProtocolError("URL too long")
         target = origin.path + outgoing.target.encode()
         url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=target)
-        extensions = {"timeout": timeouts(outgoing)}
+        most = max(outgoing.deadline, 0.001)
+        parts = {part: seconds and min(seconds, most) for part, seconds in outgoing.timeout.items()}
+        extensions = {"timeout": parts}
         request = httpcore.Request(outgoing.method, url, content=outgoing.body or _EMPTY_BODY, extensions=extensions)
         request.headers = self._headers(outgoing)  # as an argument, they would all be checked and copied
         return request
@@ -227,12 +229,6 @@ def _announces_body(response: httpcore.Response) -> bool:
         (name.lower() == b"content-length" and value != b"0") or name.lower() == b"transfer-encoding"
         for name, value in response.headers
     )
-
-
-def timeouts(outgoing: Outgoing) -> dict[str, float | None]:
-    """The seconds of each part of a request, at most those that are left; None: no limit."""
-    most = max(outgoing.deadline, 0.001)
-    return {part: None if seconds is None else min(seconds, most) for part, seconds in outgoing.timeout.items()}
 
 
 class DeadlineConnection(httpcore.HTTPConnection):

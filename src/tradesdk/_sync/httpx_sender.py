@@ -20,7 +20,6 @@ from .._system.clock import SystemClock
 from .._values.http import Headers
 from ..errors import TradeError
 from .concurrency import LoopBinding
-from .connection_pool import timeouts
 from .sending import CLOSED, Outgoing
 
 
@@ -79,11 +78,11 @@ class HttpxSender:
     def send(self, outgoing: Outgoing) -> HttpxAnswer:
         if self._connects:
             self._home.check()
-        timeout = timeouts(outgoing)
+        timeout, most = outgoing.timeout, max(outgoing.deadline, 0.001)
         url = self._base_url + outgoing.target
         options: dict[str, Any] = {
             "headers": outgoing.headers,
-            "timeout": tuple(timeout[part] or outgoing.deadline for part in ("connect", "read", "write", "pool")),
+            "timeout": tuple(min(timeout[part] or most, most) for part in ("connect", "read", "write", "pool")),
             "extensions": {"trace": partial(_seen, outgoing.watch)},
         }
         limit = _Limit(SystemClock.monotonic() + outgoing.deadline, outgoing.is_stream)

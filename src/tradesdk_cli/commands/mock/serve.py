@@ -186,6 +186,9 @@ def _gap_options(words: list[str], file: Path | None) -> dict[str, Any]:
 
     try:
         base = {} if file is None else GapOptions.from_file(file).as_dict()
+    except ValueError as error:
+        raise UsageProblem(f"--gaps: {error}", "trade doctor --service --gaps FILE writes such a file") from None
+    try:
         chosen = {**base, **pairs(words, "trade --mock mock gaps list")}
         GapOptions().changed(**chosen)
     except ValueError as error:
