@@ -425,7 +425,7 @@ def test_one_that_refuses_this_user(postgres: Postgres, schema: str) -> None:
     try:
         refused(postgres.url(role), "denied", "may not use the schema", schema=schema)
         postgres.do(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
-        refused(postgres.url(role), "denied", "42501" if LANGUAGE else "permission denied", schema=schema)
+        refused(postgres.url(role), "denied", "refuses: ", schema=schema)
         with pytest.raises(FleetError) as caught:
             create_tables(postgres.url(role), schema=new_schema())
         assert caught.value.code == "fleet_denied"
