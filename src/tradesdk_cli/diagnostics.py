@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 CONTROL = "tradesdk_cli.wire"
-"""The log of what is asked of a mock's control routes, in the form of the SDK's log `tradesdk.wire`."""
+"""The log of requests to a mock's control routes, in the form of the SDK's log `tradesdk.wire`."""
 _LONGEST_BODY = 4 * 1024
 _LONGEST_VALUE = 400
 _HIDDEN = "****"
@@ -34,9 +34,9 @@ def control_was_asked(
     seconds: float,
     kinds: tuple[str, str],
 ) -> None:
-    """Puts a request to a mock's control routes, and its answer, into the log, where somebody looks.
+    """Logs a request to a mock's control routes and its response, if the log is enabled.
 
-    `kinds` are the media types of both; what is not JSON is not shown.
+    `kinds` are the media types of both; only JSON is shown.
     """
     logger = logging.getLogger(CONTROL)
     if not logger.level:
@@ -55,11 +55,11 @@ def _content(content: bytes | None, kind: str) -> dict[str, Any]:
 
 @contextmanager
 def watching(out: Output) -> Iterator[None]:
-    """Shows what the SDK sends and gets, as the settings of `out` want it."""
-    from tradesdk_cli.retries import heard_by  # it imports the SDK, which the routes of a mock don't need
+    """Shows the requests and responses of the SDK, as the settings of `out` want."""
+    from tradesdk_cli.retries import heard_by  # imports the SDK, which control routes do not need
 
     shown = _Shown(out)
-    # Alone: else each request would be the reason of the next wait as well.
+    # Alone: else each request would also be taken as the reason of the next wait.
     with heard_by(shown.hear, log="tradesdk.wire", alone=True), heard_by(shown.hear, log=CONTROL, alone=True):
         yield
 
@@ -67,7 +67,7 @@ def watching(out: Output) -> Iterator[None]:
 class _Shown:
     def __init__(self, out: Output) -> None:
         self._out, self._wanted = out, out.settings
-        self._unreachable = out.settings.mock  # no curl reaches the embedded one
+        self._unreachable = out.settings.mock  # curl cannot reach the embedded mock
 
     def hear(self, record: logging.LogRecord) -> None:
         said: Mapping[str, Any] = vars(record).get("wire", {})
@@ -105,7 +105,7 @@ class _Shown:
 
 
 def headline(said: Mapping[str, Any]) -> str:
-    """One line: what was asked, what came of it, and how long that took."""
+    """One line: the request, its result, and the time it took."""
     where = f"{said['method']} {said['url']}"
     return where if said["event"] == "request" else f"{where}: {_what_came(said)}"
 
@@ -116,7 +116,7 @@ def _what_came(said: Mapping[str, Any]) -> str:
 
 
 def lines(said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Style and text of what a person reads: `>` is what was sent, `<` what came, `*` what we say."""
+    """Lines for people, with styles: `>` sent, `<` received, `*` our notes."""
     if said["event"] == "failure":
         yield "", f"* {headline(said)}"
         return
@@ -132,9 +132,9 @@ def lines(said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for line in cut(said["body"]).splitlines():
             yield "", f"{mark} {line}"
     elif said["bytes"]:
-        yield "dim", f"* {said['bytes']:,} bytes, which are not shown here"
+        yield "dim", f"* {said['bytes']:,} bytes, not shown here"
     elif not sent and said["body"] is None:
-        yield "dim", "* a stream; what comes on it is not shown here"
+        yield "dim", "* a stream; its events are not shown here"
 
 
 def _path(url: str) -> str:
@@ -142,7 +142,7 @@ def _path(url: str) -> str:
 
 
 def cut(body: str) -> str:
-    """At most 4 KiB of a body, and how much more there is."""
+    """At most 4 KiB of a body, and the number of bytes left out."""
     content = body.encode("utf-8", "replace")
     if len(content) <= _LONGEST_BODY:
         return body
@@ -151,13 +151,13 @@ def cut(body: str) -> str:
 
 
 def curl_line(said: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """A request as one line for a shell, and what had to be left out of it. The API key is `$TRADE_API_KEY`."""
+    """A request as a curl command, and the parts left out of it. The API key is `$TRADE_API_KEY`."""
     method, url, body = said["method"], said["url"], said["body"]
     left_out = []
     words = ["curl"]
     streams = "text/event-stream" in said["headers"].get("accept", "")
     words += ["-N"] * streams
-    words += ["-g"] * (not _GLOBBED.isdisjoint(url))  # else curl reads brackets as lists of addresses
+    words += ["-g"] * (not _GLOBBED.isdisjoint(url))  # else curl expands brackets
     if method != ("GET" if body is None else "POST"):
         words += ["-X", _quoted(method)]
     words.append(_quoted(url))
@@ -181,5 +181,5 @@ def curl_line(said: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 def _quoted(text: str) -> str:
-    """For a shell, on one line. What cannot be printed becomes what JSON writes for it: bodies are JSON."""
+    """Quoted for a shell, on one line. Unprintable characters become JSON escapes, as bodies are JSON."""
     return shlex.quote("".join(map(json_escaped, text)))

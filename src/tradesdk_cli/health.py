@@ -1,4 +1,4 @@
-"""The checks of `trade doctor`: settings, both services, wallet, ledger, and what AI clients need."""
+"""The checks of `trade doctor`: settings, both services, wallet, ledger, and the MCP server."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ State = Literal["ok", "warning", "problem", "skipped"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found.
+    """The result of a check.
 
     Attributes:
-        check: its name, always the same.
+        check: its stable name.
         status: `ok`, `warning`, `problem`, or `skipped` where there is nothing to check.
-        said: what was found, in words.
-        next: what to do now.
+        said: the finding, in words.
+        next: the next step.
         facts: the same for programs.
-        config: whether a problem is one of the settings.
+        config: whether it is a problem of the settings.
     """
 
     check: str
@@ -53,12 +53,12 @@ class Finding:
     config: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """What machine formats print."""
+        """The row for machine formats."""
         return {name: value for name, value in vars(self).items() if name != "config"}
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """0 when nothing is wrong; 3 when a setting is; else 1. Warnings don't count."""
+    """0 without problems; 3 when a setting is wrong; else 1. Warnings do not count."""
     problems = [one for one in findings if one.status == "problem"]
     if not problems:
         return 0
@@ -66,7 +66,7 @@ def exit_code(findings: Iterable[Finding]) -> int:
 
 
 def run(name: str, check: Callable[[], Sequence[Finding]]) -> Sequence[Finding]:
-    """What `check` finds. What it raises is a finding as well."""
+    """The findings of `check`; an exception is a finding as well."""
     try:
         return check()
     except Exception as error:
@@ -83,7 +83,7 @@ _TITLES = {"base_url": "address", "market_url": "market data", "rpc_url": "node"
 
 
 def settings(chosen: Settings, environ: Mapping[str, str], broken: ConfigProblem | None) -> list[Finding]:
-    """Which there are, and where each came from; proxies too. `broken`: why they could not all be read."""
+    """The settings with their sources, and proxies. `broken`: why not all could be read."""
     from tradesdk_cli.config.credentials import without_password
 
     if broken is not None:
@@ -116,7 +116,7 @@ _NEAR = 3.0
 
 
 class LastAnswer:
-    """The last answer that came: its headers, when, and how long it took."""
+    """The last response: its headers, time and duration."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -131,12 +131,12 @@ class LastAnswer:
 
     @property
     def difference(self) -> float | None:
-        """Seconds that the service's clock is ahead of ours; None: it did not say."""
+        """Seconds that the service's clock is ahead of ours; None without a Date header."""
         try:
             there = parsedate_to_datetime(self.headers["date"]).timestamp()
         except (KeyError, ValueError, TypeError, OverflowError, OSError):
             return None
-        # A date has whole seconds: it is half a second more on average, and was written half a way ago.
+        # Date has whole seconds, so half a second is missing on average; it was written half a round trip ago.
         return there + 0.5 - (self.at - self.seconds / 2)
 
 
@@ -145,7 +145,7 @@ ClientT = TypeVar("ClientT", "TradeClient", "MarketClient")
 
 @contextmanager
 def _asking(run: Session, client: ClientT) -> Iterator[tuple[ClientT, LastAnswer]]:
-    """A copy of `client` that sends a request once, and what is heard of its answer meanwhile."""
+    """A copy of `client` without retries, and its last response."""
     from tradesdk_cli.retries import heard_by
 
     heard = LastAnswer(run.now)
@@ -159,7 +159,7 @@ def _answers(run: Session, url: str, milliseconds: int) -> str:
 
 
 def account(run: Session) -> list[Finding]:
-    """The API is there and takes the key; plan, rate limit; the clock."""
+    """Whether the API can be reached and accepts the key; plan, rate limit and clock."""
     settings = run.settings
     if not settings.mock and not settings.base_url:
         hint = "log in: trade login; or look around without an account: trade demo"
@@ -198,7 +198,7 @@ def _clock(difference: float | None) -> list[Finding]:
 
 
 def market(run: Session) -> list[Finding]:
-    """Market data is there: it is asked for what costs nothing. There is no wallet in this, so nothing can be paid."""
+    """Whether market data can be reached: lists the tokens, which is free. Without a wallet, nothing can be paid."""
     from tradesdk import PaymentError
     from tradesdk_cli.pay.checkout import market_client
 
@@ -210,7 +210,7 @@ def market(run: Session) -> list[Finding]:
             found = client.supported_tokens(limit=1).data.total
             told = f"{found:,} tokens" if isinstance(found, int) else "tokens are listed"
         except PaymentError:
-            told = "it asks to be paid even for the list of tokens; nothing was paid"
+            told = "it charges even for the list of tokens; nothing was paid"
     facts: dict[str, Any] = {"url": client.base_url, "milliseconds": round(heard.seconds * 1000)}
     said = f"{_answers(run, client.base_url, facts['milliseconds'])}: {told}"
     clock = _clock(heard.difference) if abs(heard.difference or 0.0) > _FAR else []
@@ -218,14 +218,14 @@ def market(run: Session) -> list[Finding]:
 
 
 def wallet(run: Session, environ: Mapping[str, str]) -> list[Finding]:
-    """Where the key that pays is, its address as far as that is told without a password, and what a node says of it."""
+    """The wallet's key and, if known without a password, its address; its balance from a node."""
     (found,) = _key(run, environ)
     address = found.facts.get("address")
     return [found] if address is None else _on_chain(run, found, address, environ)
 
 
 def _on_chain(run: Session, found: Finding, address: str, environ: Mapping[str, str]) -> list[Finding]:
-    """The same with the wallet's balance, and what code is at its address."""
+    """The finding with the wallet's balance and the code at its address."""
     from tradesdk import ChainWitness
 
     fund = f"add USDC on Base to {address}"
@@ -240,7 +240,7 @@ def _on_chain(run: Session, found: Finding, address: str, environ: Mapping[str, 
     with node:
         balance, code = node.balance(address), node.code(address)
     facts = found.facts | {"balance_usd": maybe_dollars(balance), "code": None if code is None else code.kind}
-    has = "the node does not tell what it has" if balance is None else f"{dollars(usd(balance))} of USDC"
+    has = "the node does not report its balance" if balance is None else f"{dollars(usd(balance))} of USDC"
     shown = replace(found, said=f"{found.said}; {has}", facts=facts)
     findings = [replace(shown, status="warning", next=fund) if balance == 0 else shown]
     if code is not None and code.kind != "none":
@@ -249,7 +249,7 @@ def _on_chain(run: Session, found: Finding, address: str, environ: Mapping[str, 
 
 
 def _key(run: Session, environ: Mapping[str, str]) -> list[Finding]:
-    """Where the key is, and its address."""
+    """The source of the key, and its address."""
     from tradesdk import ConfigError, LocalSigner, keystore_address
     from tradesdk_cli.explain import problem_of
     from tradesdk_cli.wallet import KEY, KEYSTORE, keystore_path, play_money
@@ -277,7 +277,7 @@ def _key(run: Session, environ: Mapping[str, str]) -> list[Finding]:
         address = keystore_address(path)
     except ConfigError as error:
         if error.code == "keystore_without_address":
-            said = f"{path} can be read; it does not say its address"
+            said = f"{path} can be read; it has no address in it"
             return [Finding("wallet", "ok", said, None, facts)]
         hint = problem_of(error, run.settings.program).hint
         return [Finding("wallet", "problem", one_line(error.message), hint, facts, config=True)]
@@ -286,14 +286,14 @@ def _key(run: Session, environ: Mapping[str, str]) -> list[Finding]:
 
 
 def ledger(run: Session) -> list[Finding]:
-    """Whether it is whole, what is in doubt, and what the budgets leave."""
+    """Whether the ledger is consistent, payments in doubt, and what is left of the budgets."""
     from tradesdk import Budget, PaymentStage
     from tradesdk_cli.pay.records import LIMITS, left_over, spending_record
 
     budget = Budget.from_environment()
     facts: dict[str, Any] = {"file": run.ledger_name}
     set_one = f"{run.settings.program} pay budget set --per-day 5"
-    # Opening a ledger would create it. One of which only its mark is left is not created, but reported as lost.
+    # Opening a missing ledger would create it. If only its marker file is left, the ledger is reported as lost.
     if run.settings.fleet is None and not any(Path(f"{run.ledger_file}{end}").exists() for end in ("", "-signed")):
         said = "nothing was bought yet" + ("" if budget.is_set else "; no budget is set")
         return [Finding("ledger", "skipped", said, None if budget.is_set else set_one, facts)]
@@ -313,7 +313,7 @@ def ledger(run: Session) -> list[Finding]:
         said = f"consistent; {doubt}{dollars(spending.held_usd)} held; {money}"
         hint: str | None = f"{run.settings.program} pay reconcile"
         if not run.settings.mock and run.settings.rpc_url is None:
-            said += "; no witness is set that says what was paid (TRADE_RPC_URL)"
+            said += "; no node of Base is set to prove what was paid (TRADE_RPC_URL)"
             if run.target(market=True).fields["mode"] == "live":
                 hint = f"TRADE_RPC_URL=https://mainnet.base.org {hint}"
         return [Finding("ledger", "warning", said, hint, facts)]
@@ -322,7 +322,7 @@ def ledger(run: Session) -> list[Finding]:
 
 
 def fleet(run: Session) -> list[Finding]:
-    """Whether the server of the fleet may be trusted with money, has the tables, and lets this user at them."""
+    """Whether the fleet's server is safe for a ledger, has the tables, and grants this user access."""
     if run.settings.fleet is None:
         if run.settings.fleet_url is None:
             return []
@@ -363,7 +363,7 @@ STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": 
 
 
 def show(out: Output, findings: Sequence[Finding]) -> None:
-    """Draws them; what to do next stands on a line of its own, unbroken, so that it can be pasted."""
+    """Prints them; the next step has its own unbroken line, so that it can be pasted."""
     names = max(len(one.check) for one in findings)
     states = max(len(one.status) for one in findings)
     indent = 2 + states + 2 + names + 2
@@ -393,7 +393,7 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """All of it in a line."""
+    """The summary line."""
     counts = Counter(one.status for one in findings)
     told = [counted(counts[status], f"{status}s") for status in ("problem", "warning") if counts[status]]
     return " and ".join(told) if told else "all checks passed"

@@ -1,4 +1,4 @@
-"""Names in place of ids: an agent by its name, a wallet by its label or address, each by the beginning of its id."""
+"""Finds agents by name, wallets by label or address, and all by the beginning of their ids."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class Kind:
-    """Things that have ids.
+    """A kind of items with ids.
 
     Attributes:
-        one: the word for one.
-        many: the word for several, also of the client's resource and of what is kept for completion.
-        prefix: how their ids begin.
-        names: the fields that name one.
-        most: how many are read to look one up; None: all.
+        one: the singular.
+        many: the plural; also the name of the client's resource and of the kind for completion.
+        prefix: the beginning of their ids.
+        names: the fields with names.
+        most: the number of items to search; None: all.
     """
 
     one: str
@@ -50,19 +50,19 @@ PAYMENTS = Kind("payment", "payments", "pay")
 
 
 class NotThere(CliError):
-    """Nothing has this id or name."""
+    """No item has this id or name."""
 
     exit_code = NOT_FOUND
     code = "not_found"
 
 
 def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T]) -> T:
-    """What `read` gives for the thing that `text` names.
+    """The result of `read` for the item that `text` names.
 
-    What has the form of an id is tried as it is, so an id costs no request more.
+    The form of an id is tried as an id first, so an id costs no extra request.
 
     Raises:
-        NotThere, UsageProblem: `text` names nothing, or several.
+        NotThere, UsageProblem: no item matches, or several.
     """
     from tradesdk import NotFoundError
 
@@ -84,7 +84,7 @@ def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T]) -> T:
     except (NotFoundError, ConfigProblem):
         if missing is None:
             raise
-        raise missing from None  # there is no list to look into
+        raise missing from None  # this kind has no list to search
     except NotThere as error:
         error.status = None if missing is None else 404
         raise
@@ -98,22 +98,22 @@ def _pasted(text: str) -> str:
 
 
 def _is_whole(kind: Kind, text: str) -> bool:
-    """Whether `text` is an id for sure, and neither a name nor the beginning of an id."""
+    """Whether `text` is certainly a whole id."""
     return re.fullmatch(rf"{kind.prefix}_[0-9A-Za-z]{{20,}}|{_UUID}", text) is not None
 
 
 def _may_name(kind: Kind, text: str) -> bool:
-    """Whether `text` may be a name, or the beginning of an id; whatever else it is, the SDK says."""
+    """Whether `text` may be a name or the beginning of an id; else the SDK reports what is wrong."""
     if not kind.names:
         return _BEGINNING.fullmatch(text) is not None
     return text.isprintable() and text.strip(" .") != ""
 
 
 def id_of(run: Session, kind: Kind, text: str) -> str:
-    """The id of the thing that `text` names, which is said; an id is given back as it is, without a request.
+    """The id of the item that `text` names, with a note; an id is returned as it is, without a request.
 
     Raises:
-        NotThere, UsageProblem: `text` names nothing, or several.
+        NotThere, UsageProblem: no item matches, or several.
     """
     text = _pasted(text)
     if _is_whole(kind, text) or not _may_name(kind, text):
@@ -127,10 +127,10 @@ def id_of(run: Session, kind: Kind, text: str) -> str:
 
 
 def the_one(run: Session, kind: Kind, text: str, things: Sequence[T]) -> T | None:
-    """The thing that `text` names, which is said; None when none is named so.
+    """The item that `text` names, with a note; None when none matches.
 
     Raises:
-        UsageProblem: `text` names several.
+        UsageProblem: several match.
     """
     text = _pasted(text)
     found = _meant(kind, text, things)
@@ -140,7 +140,7 @@ def the_one(run: Session, kind: Kind, text: str, things: Sequence[T]) -> T | Non
     if len(found) > 1:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         listed = ", ".join(_described(kind, thing) for thing in found[:_SHOWN])
-        raise UsageProblem(f"{len(found)} {kind.many} fit {shown}: {listed}{more}", "use the id of the one you mean")
+        raise UsageProblem(f"{len(found)} {kind.many} match {shown}: {listed}{more}", "use the id of the one you mean")
     thing = found[0]
     if thing.id != text:
         run.out.event("named", f"{shown} is {thing.id}", name=text, id=thing.id)
@@ -148,7 +148,7 @@ def the_one(run: Session, kind: Kind, text: str, things: Sequence[T]) -> T | Non
 
 
 def _meant(kind: Kind, text: str, things: Sequence[Any]) -> list[Any]:
-    """The things of this id; else of this name; else of this name in any case; else whose ids or addresses begin so."""
+    """The items with this id; else this name; else this name ignoring case; else this beginning of id or address."""
     folded = text.casefold()
     tests: tuple[Callable[[Any], bool], ...] = (
         lambda thing: bool(thing.id == text),
@@ -181,7 +181,7 @@ def _not_there(run: Session, kind: Kind, text: str, things: Sequence[Any]) -> No
     meant = f"did you mean {' or '.join(near)}? " if near else ""
     among = f" among the newest {kind.most:,}" if kind.most is not None and len(things) == kind.most else ""
     named = "id or name" if kind.names else "id"
-    mistyped = looks_secret(text) and not text.startswith(f"{kind.prefix}_")  # a key, where an id belongs
+    mistyped = looks_secret(text) and not text.startswith(f"{kind.prefix}_")  # a key instead of an id
     return NotThere(
         f"no {kind.one}{among} has " + (f"that {named}" if mistyped else f"the {named} {one_line(text, 80)}"),
         f"{meant}see what there is: {run.settings.program} {kind.many} list",

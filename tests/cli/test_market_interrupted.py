@@ -51,7 +51,7 @@ def test_what_is_being_paid_is_waited_for(
     name = "Ctrl-C" if number == signals.SIGINT else "the same signal"
     assert f"{name} again stops at once" in run.err
     assert ("Ctrl-C" in run.err) is (number == signals.SIGINT)
-    assert run.notes[-1]["note"] == "interrupted, after the answer came"
+    assert run.notes[-1]["note"] == "interrupted after the answer arrived"
     shop.payments.assert_charged(times=1)
     assert "nothing was paid" not in buyer("market", "prices", "ETH", "--max-price", "0.03").err, "it was printed"
 
@@ -180,7 +180,7 @@ def test_what_is_handed_over_is_waited_for(
     found = run.lines if verb == "resume" else run.lines[0]["data"]
     assert (run.code, [one["symbol"] for one in found]) == (code, ["ETH", "BRETT"])
     assert any("stops at once" in note["note"] for note in run.notes)
-    assert run.notes[-1]["note"] == "interrupted, after the answer came"
+    assert run.notes[-1]["note"] == "interrupted after the answer arrived"
     shop.payments.assert_charged(times=1)
 
 

@@ -510,7 +510,7 @@ def test_the_command(trade: Terminal, shown: MockServer, brief: None, files: Pat
     run = trade("doctor", "--service", tty=True, columns=100, env={"NO_COLOR": "1"})
     assert run.code == 10
     assert re.search(r"finding +point +seen +specification.*\n *broken +json +GET /v1/wallets: text/html", run.out)
-    assert run.err.startswith(f"asking {shown.url.removeprefix('http://')} · this machine, and listening: at most ")
+    assert run.err.startswith(f"checking {shown.url.removeprefix('http://')} · this machine: at most ")
 
 
 @pytest.mark.long

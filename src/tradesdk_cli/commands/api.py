@@ -1,4 +1,4 @@
-"""`trade api`: any request, by hand, with the same key and retries. It pays nothing."""
+"""`trade api`: any request, with the same key and retries. It pays nothing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SAFE = "/%:@!$&'()*+,;=~"
 
 @dataclass(frozen=True)
 class RawRequest:
-    """One request: `path` is quoted, from `/v1/` on; `body` is sent as JSON, None: nothing."""
+    """One request. `path` is quoted and begins with `/v1/`; `body` is sent as JSON, None: no body."""
 
     method: str
     path: str
@@ -54,7 +54,7 @@ class RawRequest:
 
 
 class BadAnswer(CliError):
-    """What came is not what was asked for."""
+    """The response cannot be printed as requested."""
 
     exit_code = SERVER
     code = "bad_response"
@@ -88,7 +88,7 @@ def api(
 
 
 def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -> RawRequest:
-    """The request that a command line means.
+    """The request for these words and options.
 
     Args:
         words: `PATH`, or `METHOD PATH`; without a method it is a GET, or a POST when there is a body.
@@ -96,7 +96,7 @@ def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -
         data: the body as JSON, `@file`, or `-` for standard input.
 
     Raises:
-        UsageProblem: it cannot be meant like this, or it is paid for; nothing was sent.
+        UsageProblem: the words are invalid, or it is a paid request; nothing was sent.
     """
     from tradesdk_cli.pay.calls import ENDPOINTS
 
@@ -129,7 +129,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _place(word: str) -> tuple[str, list[tuple[str, str]]]:
-    """Path and query. The key goes where the settings say, so a URL with a host is not taken."""
+    """Path and query. A URL with a host is refused: the key goes only to the service of the settings."""
     rest, _, fragment = word.partition("#")
     path, _, query = rest.partition("?")
     path = path if path.startswith("/") else f"/{path}"
@@ -160,7 +160,7 @@ def _json_of(data: str) -> Any:
             with open(Path(data[1:]).expanduser(), encoding="utf-8") as stream:
                 text = stream.read()
         found = json.loads(text)
-        to_json(found)  # refuses what Python reads beyond JSON: NaN, and numbers without end
+        to_json(found)  # refuses what Python accepts beyond JSON: NaN and infinity
         return found
     except OSError as error:
         raise UsageProblem(f"cannot read {where}: {error.strerror}", "-d @FILE, or -d -") from None
@@ -172,7 +172,7 @@ def _json_of(data: str) -> Any:
 
 
 def _show(out: Output, answer: RawResponse) -> None:
-    """Prints a body: JSON, or the format that was asked for; anything else as it is, on a terminal made visible."""
+    """Prints a body: JSON in the chosen format; anything else as it is, with escapes on a terminal."""
     if not answer.content.strip():
         out.note(f"{answer.status}: the answer has no body, so nothing is printed")
         return
@@ -180,7 +180,7 @@ def _show(out: Output, answer: RawResponse) -> None:
         found = answer.json()
     except ValueError:
         if out.settings.output not in ("auto", "table") or not out.selection.is_all:
-            # Of the text nothing is repeated: it may hold the key that was sent.
+            # The text is not repeated: it may contain the key.
             said = f"the answer is not JSON ({len(answer.content)} bytes)"
             raise BadAnswer(said, "leave -o, --fields and --query out to see it all") from None
         lines = (f"{visible(line)}\n" for line in answer.text.splitlines())

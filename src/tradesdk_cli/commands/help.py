@@ -41,7 +41,7 @@ def help(
 
 
 def _topic(asked: list[str]) -> str | None:
-    """The topic of these words; nearly its name is enough."""
+    """The topic of these words, which may be slightly misspelled."""
     name = "-".join(asked)
     return next((one for one in (name, f"{name}s") if one in TOPICS), None)
 

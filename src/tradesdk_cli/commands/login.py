@@ -1,4 +1,4 @@
-"""`trade login`: keeps an API key in a profile, so that later commands find it."""
+"""`trade login`: saves an API key in a profile for later commands."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _refuse_look_alike(run: Session, name: str) -> None:
     for other in run.settings.files.profiles:
         if other != name and other.lower() == name.lower():
             raise UsageProblem(
-                f"there is a profile {other} already, and some systems take {name} for the same file",
+                f"the profile {other} exists already, and some systems treat {name} as the same file",
                 f"trade login --profile {other}, or another name",
             )
 
@@ -86,7 +86,7 @@ def _as_mock(run: Session, name: str, *, yes: bool) -> None:
             "name another one: trade login --mock --profile paper",
         )
     if table and table.get("world", "default") != run.settings.world:
-        agree(f"let profile {name} stand for the mock world {run.settings.world}", yes=yes)
+        agree(f"make profile {name} the mock world {run.settings.world}", yes=yes)
     values = {"kind": "mock", "world": run.settings.world}
     with _writing(run, name) as write:
         default = write(values)
@@ -141,9 +141,9 @@ def _as_user(run: Session, name: str, place: str | None, *, piped: bool, verify:
 
 
 def _address(run: Session, table: Mapping[str, Any]) -> str:
-    """What a flag says, what the profile has already, what the environment says, or what somebody types, as it is kept.
+    """The address: of the flag, the profile, the environment, or the prompt.
 
-    What is wrong with it is said before there is a key; somebody who types is asked again.
+    It is checked before the key is read. At the prompt, a wrong address is asked for again.
     """
     from tradesdk import ConfigError
     from tradesdk_cli.confirm import can_ask
@@ -185,28 +185,29 @@ def _key(run: Session, base_url: str, *, piped: bool) -> str:
     run.out.note("keys are made in the dashboard, Settings, API Keys")
     key = bare_key(hidden(f"API key for {host_of(base_url)}: "))
     if not key:
-        raise ConfigProblem("no key was typed; nothing was kept", "run it again")
+        raise ConfigProblem("no key was entered; nothing was saved", "run it again")
     return key
 
 
 def _verified(run: Session, client: Any) -> dict[str, Any]:
-    """What the service says of the key's account."""
+    """The account of the key."""
     from tradesdk import APIError, AuthenticationError
 
     try:
         account = client.account.get()
     except APIError as error:
-        untried = "" if isinstance(error, AuthenticationError) else "; --no-verify keeps a key without trying it"
-        run.out.note(f"nothing was kept{untried}")
+        untried = "" if isinstance(error, AuthenticationError) else "; --no-verify saves a key without a test"
+        run.out.note(f"nothing was saved{untried}")
         raise
     return {"email": account.email, "plan": account.plan, "api_key_last4": account.api_key_last4[-4:]}
 
 
 @contextmanager
 def _writing(run: Session, name: str) -> Iterator[Callable[[dict[str, Any]], bool]]:
-    """Inside, no other login writes. What is yielded writes the profile: True when it is the default one.
+    """Holds the lock against other logins, and yields a function that writes the profile.
 
-    The first profile becomes that. A key and its address belong together, so what was agreed to must still be true.
+    The function returns True for the default profile; the first profile becomes that. Key and address belong together,
+    so it fails when the profile has changed since the confirmation.
     """
     from tradesdk_cli.config.files import changing
     from tradesdk_cli.errors import ConfigProblem
@@ -215,7 +216,7 @@ def _writing(run: Session, name: str) -> Iterator[Callable[[dict[str, Any]], boo
     with changing(run.settings.config_folder() / "config.toml") as (now, put):
         if now.get("profiles", {}).get(name, {}) != files.profiles.get(name, {}):
             raise ConfigProblem(
-                f"another command has changed profile {name} meanwhile; nothing was kept", "run it again"
+                f"another command has changed profile {name} meanwhile; nothing was saved", "run it again"
             )
 
         def write(values: dict[str, Any]) -> bool:
@@ -234,5 +235,5 @@ def _say_default(run: Session, name: str, default: bool) -> None:
 
 
 def say_way_back(run: Session, name: str) -> None:
-    """Says of a profile that is a mock how commands go to a service again."""
+    """Prints how to turn a mock profile into one for a service."""
     run.out.note(f"profile {name} is a mock world; to remove the mock: trade config unset kind --profile {name}")

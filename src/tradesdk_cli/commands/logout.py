@@ -1,4 +1,4 @@
-"""`trade logout`: removes the key that a profile keeps."""
+"""`trade logout`: removes the saved key of a profile."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def logout(ctx: typer.Context) -> None:
         if name is not None:
             place = settings.files.profiles[name].get("key")
             for candidate in ("file", "keyring"):
-                # The keyring is not opened, nor loaded, for those who never used it.
+                # The keyring is neither imported nor opened unless the profile uses it.
                 if (candidate == "file" or place == "keyring") and forget(settings, name, candidate):
                     removed.append(place_of(settings, name, candidate))
             try:
@@ -46,7 +46,7 @@ def logout(ctx: typer.Context) -> None:
         if removed:
             run.out.note("the service still accepts the key: revoke it in the dashboard to disable it")
         else:
-            run.out.note("nothing to remove: no key was kept")
+            run.out.note("nothing to remove: no key was saved")
         if name is not None and settings.files.profiles[name].get("kind") == "mock":
             say_way_back(run, name)
         if os.environ.get("TRADE_API_KEY"):

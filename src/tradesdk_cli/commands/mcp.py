@@ -1,4 +1,4 @@
-"""`trade mcp`: tools for AI clients, under a person's limits."""
+"""`trade mcp`: tools for AI clients, within your limits."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ app = Verbs(name="mcp", cls=TradeGroup)
 
 
 Client = Literal["claude", "cursor", "codex", "vscode"]
-"""The clients whose settings are known."""
+"""Clients with known settings."""
 
 
-# Without a value the options of the group are None: Typer would load pydantic to read a default, for any --help.
+# None instead of defaults: Typer would import pydantic to parse a default, even for --help.
 Write = Annotated[bool | None, typer.Option("--write", help="Let agents be changed, each change approved by you.")]
 Spend = Annotated[
     str | None, typer.Option("--spend", metavar="USD", help="Let the session spend this much on market data.")
@@ -78,7 +78,7 @@ def mcp(
     if ctx.invoked_subcommand is not None:
         if scope != Scope():
             verb = ctx.invoked_subcommand
-            raise UsageProblem(f"options of trade mcp go behind {verb}", f"trade mcp {verb} --help")
+            raise UsageProblem(f"put the options of trade mcp after {verb}", f"trade mcp {verb} --help")
         return
     refuse_result_options(ctx)
     if not _has_mcp():
@@ -104,7 +104,7 @@ def _serve_stdio(run: Session, scope: Scope) -> None:
         toolbox, token = Toolbox(run, scope), current_token()
 
         def hear(number: int) -> bool:
-            """Clients close stdin, and send SIGTERM soon after: what was sent ends first."""
+            """Clients close stdin and soon send SIGTERM; requests under way finish first."""
 
             def end() -> None:
                 anyio.from_thread.run(toolbox.finish, token=token)
@@ -128,9 +128,8 @@ def config(
 ) -> None:
     """Print the settings with which an MCP client starts this server.
 
-    They name this very program, its options such as --mock, --profile, --write and --spend, and TRADE_HOME and the
-    other variables that say where it works. No key is in them: the server reads it where trade login keeps it, or from
-    its environment.
+    They name this program, its options such as --mock, --profile, --write and --spend, and variables such as TRADE_HOME
+    and TRADE_PROFILE. They have no key: the server reads the one that trade login saved, or that of its environment.
     """
     from tradesdk_cli.config.credentials import without_password
     from tradesdk_cli.mcp.clients import CLIENTS, PLACES, configuration, this_program

@@ -1,4 +1,4 @@
-"""`trade positions`: what is open now."""
+"""`trade positions`: open positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`trade signals`: what the market analysis says."""
+"""`trade signals`: latest, past and live signals."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def latest(
 
     keep = keeping(token, direction=direction)
     with session(ctx) as run:
-        asked = limit if keep is None else 100  # of all that there are, then cut
+        asked = limit if keep is None else 100  # filter all of them, then cut
         found = run.client.signals.latest(chain=chain, limit=asked, min_confidence=min_confidence)
         kept = list(found) if keep is None else [one for one in found if keep(one)][: limit or FIRST]
         run.out.many(SIGNALS, [wire_all(kept)], empty="no signals like this")
@@ -144,11 +144,11 @@ def stream(
     Reconnects by itself and reads missed signals from the history; stderr says when. --since last continues the last
     run with --since last and the same key, chain, filters and --out; the first time, the last run without it.
 
-    A signal is done when it is printed and its command has ended. One that was not done when a run ended (a crash,
-    Ctrl-C while its command ran) comes again. A command that still runs when --duration is over may finish.
+    A signal is done when it is printed and its command has ended. An unfinished one (after a crash, or Ctrl-C while its
+    command ran) is delivered again. A command that still runs when --duration is over may finish.
 
-    With --group, each signal goes to one of all runs with the same group, filters and TRADE_FLEET. One that a run did
-    not finish goes to another run, marked redelivered. The group remembers its place; --since counts when it is new.
+    With --group, each signal goes to one of all runs with the same group, filters and TRADE_FLEET. An unfinished one
+    goes to another run, marked redelivered. The group keeps its own position; --since applies to a new group only.
     """
     from functools import partial
 
@@ -162,7 +162,7 @@ def stream(
         last, begin = since == LAST, since if isinstance(since, float) else None
         if group is not None:
             if last:
-                raise UsageProblem("a group remembers its place", "leave --since last out")
+                raise UsageProblem("a group keeps its own position", "leave --since last out")
             delivery = Delivery(run, wanted, resumes=True, marks=("replayed", "late", "redelivered"))
             place, open_stream = _member(run, wanted, group, chain, begin, filters)
             follow(run.out, delivery, place, open_stream, back=False, duration=duration, idle=until_idle)

@@ -1,4 +1,4 @@
-"""What the tool `docs` says. An error code is a topic, too."""
+"""Topics of the tool `docs`. An error code is a topic, too."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TOPICS = {
 
 
 def topic(name: str | None, scope: Scope) -> dict[str, Any]:
-    """A topic; the list of them without a name."""
+    """A topic; without a name, the list of topics."""
     from tradesdk import ErrorCode
 
     if name is None:

@@ -1,4 +1,4 @@
-"""A stream of items, each printed at once. What is in the first one decides the columns; a file is appended to."""
+"""A stream of items, each printed at once. The first one decides the columns; a file is appended to."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _NAMED = 12
 
 
 class Lines:
-    """The lines of a stream, in the format that was asked for, on stdout or at the end of the file of `--out`."""
+    """The lines of a stream, in the requested format, on stdout or appended to the file of `--out`."""
 
     def __init__(self, out: Output, columns: Sequence[Column], names: Iterable[str]) -> None:
-        """`columns` are those of a table, `names` the fields that items have. Nothing is printed yet.
+        """`columns` are those of a table, `names` the items' fields. Prints nothing yet.
 
         Raises:
-            UsageProblem: the format has an end, which a stream has not; or the file has other columns.
+            UsageProblem: the format needs the end of the data, or the file has other columns.
         """
         self._out, self._columns, self._file = out, columns, out.file
         self.form = out.format_for(many=True)
-        """How they are printed."""
+        """The format."""
         self._rows: Rows | None = None
         self._table: GrowingTable | None = None
         self._left_out_said = False
@@ -44,18 +44,18 @@ class Lines:
             self._columns_there(dict.fromkeys(out.selection.fields or names))
 
     def begin(self, *, resumed: bool) -> None:
-        """They come now. `resumed`: after an earlier run; see `OutFile.follow_on`."""
+        """Begins. `resumed`: it continues an earlier run; see `OutFile.follow_on`."""
         if self._file is not None:
             self._file.follow_on(resumed=self.form if resumed else None)
             self._count = 0
 
     def put(self, item: Item, shown: Item) -> None:
-        """Prints one item, unless the query does not want it; tables have `shown` in its place."""
+        """Prints an item that the query selects; tables show `shown` instead."""
         selection = self._out.selection
         value = selection.search(item)
         if value is None or value is False:
             return
-        value = item if value is True else value  # the query was a condition
+        value = item if value is True else value  # the query is a filter
         selection.look_at([value])
         if self.form == "table":
             self._out.write(self._of_table(shown if value is item and not selection.fields else value))
@@ -67,7 +67,7 @@ class Lines:
             self._count += 1
 
     def close(self) -> None:
-        """Closes the file and says how many were added to it."""
+        """Closes the file and notes how many items were added."""
         if self._file is not None:
             self._file.forget()
         if self._count is not None:
@@ -76,7 +76,7 @@ class Lines:
             self._count = None
 
     def _columns_there(self, row: Item) -> list[str] | None:
-        """The columns that the file has already; None: none."""
+        """The columns of the file; None without any."""
         if self._file is None:
             return None
         return self._file.columns(self.form, list(row), chosen=bool(self._out.selection.fields))

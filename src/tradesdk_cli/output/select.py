@@ -1,7 +1,7 @@
 """`--query` and `--fields`: the printed part of a result.
 
-The query comes first: a JMESPath expression over the whole result, or over each item of a stream. The fields are those
-of the objects that are left, in the order that was asked for.
+The query is applied first: a JMESPath expression over the whole result, or over each item of a stream. The fields are
+those of the selected objects, in the given order.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _NAMED = 12
 
 
 class Selection:
-    """What `--query` and `--fields` ask for. The query is read at once, so that a wrong one is refused in time."""
+    """The selection of `--query` and `--fields`. The query is parsed at once, so that a wrong one is refused early."""
 
     def __init__(self, query: str | None, fields: Sequence[str]) -> None:
-        """`query` is JMESPath; `fields` are names, dotted where they are nested; empty: all.
+        """`query` is JMESPath; `fields` are names, dotted where nested; empty: all.
 
         Raises:
-            UsageProblem: the query cannot be meant like this.
+            UsageProblem: the query is invalid.
         """
         self.fields = tuple(fields)
         self.asks = query is not None
@@ -38,37 +38,36 @@ class Selection:
         self._search = None if query is None else _compiled(query)
         self._known: dict[str, None] | None = None
         self._paths = {name: name for name in self.fields}
-        """Where each field is: also what a table calls so, such as `total_pnl`."""
+        """The paths of each field; a heading of a table, such as `total_pnl`, is accepted, too."""
 
     def search(self, value: Any) -> Any:
-        """What the query selects from `value`; without one, `value`.
+        """The part of `value` that the query selects; without a query, `value`.
 
         Raises:
-            UsageProblem: a function of the query does not take what it got, or a number left what JSON can hold.
+            UsageProblem: wrong arguments of a function, or a number that JSON cannot have.
         """
         return value if self._search is None else self._search(value)
 
     @property
     def is_all(self) -> bool:
-        """True when nothing was asked for, and everything is printed as it is."""
+        """True without `--query` and `--fields`."""
         return not (self.asks or self.fields)
 
     def expect(self, *known: Any) -> None:
-        """For commands that pay or change something: the fields of what they will print, by name or as models.
+        """Declares the fields of the result before a command pays or changes something, by name or as models.
 
         Raises:
-            UsageProblem: a field is not among them.
-        """
+            UsageProblem: a requested field is not among them."""
         if self.fields and not self.asks:
             names = ([each] if isinstance(each, str) else names_of_model(each) for each in known)
             self._known = dict.fromkeys(chain.from_iterable(names))
             self._check(self._known)
 
     def look_at(self, items: Sequence[Any], more: Iterable[str] = ()) -> None:
-        """The first items decide which fields there are; `more` are known as well. Later calls do nothing.
+        """Checks the fields against the first items and `more`. Later calls do nothing.
 
         Raises:
-            UsageProblem: a field is not among them, or the items have no fields.
+            UsageProblem: a field does not exist, or the items have no fields.
         """
         if not self.fields or self._known is not None or not items:
             return
@@ -94,13 +93,13 @@ class Selection:
             raise UsageProblem(f"--fields: there is no field {visible(name, _SHOWN)}", hint)
 
     def flat(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of `item` by their dotted names, in the order asked for; null where one is not there."""
+        """The fields of `item` by dotted names, in the given order; null for a missing one."""
         if not self.fields:
             return flatten(item)
         return flatten({name: _at(item, self._paths[name]) for name in self.fields})
 
     def pick(self, items: list[Any]) -> list[Any]:
-        """The same fields, nested as in each of `items`; what is not an object stays as it is."""
+        """The same fields, nested as in each of `items`; anything but an object is unchanged."""
         return [self._picked(item) for item in items] if self.fields else items
 
     def _picked(self, item: Any) -> Any:
@@ -117,8 +116,8 @@ class Selection:
 
 
 def _headed(heading: str, there: Sequence[str]) -> list[str]:
-    """The fields that stand under this heading in some table."""
-    from tradesdk_cli.output.columns import keys_under  # only a mistake needs it
+    """The fields under this heading in any table."""
+    from tradesdk_cli.output.columns import keys_under  # only for an unknown field
 
     keys = keys_under(heading.lower())
     return [path for path in there if path in keys or path.rpartition(".")[2] in keys]
@@ -133,7 +132,7 @@ def _put(picked: dict[str, Any], path: list[str], value: Any) -> None:
     place = picked
     for name in way:
         inner = place.get(name)
-        # A copy: what was picked whole before belongs to the result itself.
+        # A copy: an object that was picked whole belongs to the result.
         place[name] = place = dict(inner) if isinstance(inner, dict) else {}
     place[last] = value
 
@@ -148,7 +147,7 @@ def _at(item: Any, name: str) -> Any:
 
 
 def _null_on_the_way(item: Any, name: str) -> bool:
-    """Whether `name` may be a field of what is null, or empty, here."""
+    """Whether `name` may be below a field that is null or empty here."""
     first, _, rest = name.partition(".")
     if not isinstance(item, dict) or first not in item:
         return False
@@ -200,7 +199,7 @@ def _compiled(query: str) -> Callable[[Any], Any]:
             raise UsageProblem(f"--query: {one_line(str(error), 300)}", _EXAMPLE) from None
 
     with told(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # `active` without quotes inside is old, but accepted
+        warnings.simplefilter("ignore")  # `active` without inner quotes is deprecated, but accepted
         expression: Any = jmespath.compile(query)
         _check_functions(expression.parsed)
 
@@ -214,7 +213,7 @@ def _compiled(query: str) -> Callable[[Any], Any]:
 
 
 def _check_functions(node: Any) -> None:
-    """Functions are looked up when they are called, which may be after something was paid for."""
+    """Checks functions early: JMESPath looks them up at the call, perhaps after a payment."""
     from jmespath.functions import Functions
 
     table = Functions.FUNCTION_TABLE

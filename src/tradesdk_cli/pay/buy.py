@@ -1,4 +1,4 @@
-"""Buying market data: ask, buy, print, collect; and what is said about the money."""
+"""Buying market data: ask, buy, print, collect; and notes about the payment."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 Rows = list[dict[str, Any]]
 PER_SIGNAL = ("signals", "history")
-"""Verbs whose records are tokens, each with its signals."""
+"""Verbs with records of tokens and their signals."""
 
 
 def purchase(run: Session, call: Call, terms: Terms) -> None:
-    """Buys what `call` asks for under `terms`, and prints it."""
+    """Buys the data of `call` under `terms`, and prints it."""
     terms.check(call)
     wallet, target = run.wallet(terms.wallet), run.target(market=True)
     client = market_client(run, wallet, send_api_key=terms.send_api_key)
@@ -64,7 +64,7 @@ def print_bought(
     verb: str,
     result: MarketResult[Any],
 ) -> None:
-    """Prints what was bought, collects it, and says what it cost and what is left."""
+    """Prints the purchase, collects it, and prints its price and what is left."""
     try:
         with kept(run, [result]):
             show(run, verb, result)
@@ -74,15 +74,15 @@ def print_bought(
 
 
 def collect(client: MarketClient, results: Sequence[MarketResult[Any]]) -> None:
-    """Collects answers once they are written and flushed.
+    """Collects answers after they are written and flushed.
 
-    Until then, whatever ends this process, the same command prints them and pays nothing.
+    If the process ends before, the same command prints them again, unpaid.
     """
     from tradesdk import LedgerError
 
     for payment in [result.payment for result in results]:
         if payment is not None:
-            with suppress(LedgerError):  # then the same command prints it once more, and pays nothing
+            with suppress(LedgerError):  # then the same command prints it again, unpaid
                 client.payments.collect(payment.id)
 
 
@@ -92,7 +92,7 @@ def _signatures(wallet: Wallet | None) -> int:
 
 @contextmanager
 def _unknown_is_unpaid(run: Session) -> Iterator[None]:
-    """Says, where a token is refused that nobody knows, that nothing was paid; programs read `charged`."""
+    """Adds to the error of an unknown token that nothing was paid; programs read `charged`."""
     from tradesdk import PaymentRefusedError
 
     try:
@@ -104,7 +104,7 @@ def _unknown_is_unpaid(run: Session) -> Iterator[None]:
 
 
 def _agreed(run: Session, wallet: Wallet | None, call: Call, client: MarketClient, terms: Terms) -> str | None:
-    """What it may cost: --max-price, or, without a budget, what somebody at the terminal says yes to."""
+    """The maximum price: --max-price, or, without a budget, the price that a person at the terminal accepts."""
     from tradesdk_cli.confirm import ask, can_ask, say_target
 
     most, given = terms.max_price, call.given
@@ -125,10 +125,10 @@ def _agreed(run: Session, wallet: Wallet | None, call: Call, client: MarketClien
 
 
 def _bought(wallet: Wallet | None, buy: Callable[[], MarketResult[Any]]) -> MarketResult[Any]:
-    """Buys, with the wallet's own words for why it could not sign.
+    """Buys, and raises the wallet's own error if it could not sign.
 
-    A password that takes long to type may leave no time for the payment that it was for: nothing has been signed then,
-    and with the wallet open another one takes no time.
+    Typing the password may take longer than the payment allows. Then nothing was signed, and it buys again with the
+    open wallet.
     """
     from tradesdk import PaymentRefusedError
 
@@ -148,9 +148,10 @@ def _bought(wallet: Wallet | None, buy: Callable[[], MarketResult[Any]]) -> Mark
 
 @contextmanager
 def waited_for(run: Session, under_way: Callable[[], bool], tell: Callable[[], object]) -> Iterator[Callable[[], None]]:
-    """Inside, the first signal waits for the answer while a payment is `under_way`; other ones end the command at once.
+    """Inside, the first signal waits for the answer of a payment `under_way`; others end the command at once.
 
-    Then `tell` says what continues. It yields what is to be called at the end: it raises `Interrupted` if one waited.
+    In that case `tell` prints the next step. Yields a function to call at the end: it raises `Interrupted` if a signal
+    waited.
     """
     heard: list[StopRequested] = []
 
@@ -160,12 +161,12 @@ def waited_for(run: Session, under_way: Callable[[], bool], tell: Callable[[], o
             raise told
         heard.append(told)
         name = "Ctrl-C" if number == signal.SIGINT else "the same signal"
-        run.out.note(f"a payment is under way, so its answer is waited for; {name} again stops at once")
+        run.out.note(f"a payment is under way: waiting for its answer; {name} again stops at once")
         return True
 
     def end() -> None:
         if heard:
-            run.out.note("interrupted, after the answer came")
+            run.out.note("interrupted after the answer arrived")
             raise Interrupted(exit_code_of(heard[0]))
 
     try:
@@ -179,13 +180,13 @@ def waited_for(run: Session, under_way: Callable[[], bool], tell: Callable[[], o
 
 
 def say_under_way(run: Session, line: str, waits: bool) -> None:
-    """Says what continues a command that hands payments over, while it does so."""
+    """Prints the command that continues an interrupted payment."""
     if waits:
         run.out.note(f"a payment was under way: {run.settings.program} {line} continues the same one")
 
 
 def _say_unfinished(run: Session, began: float) -> None:
-    """Says what was being paid since then and has not been printed, and what continues it."""
+    """Prints the payment since then without printed answer, and the command that continues it."""
     from tradesdk import Budget, LedgerError, PaymentStage
 
     ledger = run.ledger
@@ -208,12 +209,12 @@ def _say_unfinished(run: Session, began: float) -> None:
     run.out.note(f"{dollars(last.amount_usd)} {told}")
 
 
-# What is printed
+# Results
 
 
 @contextmanager
 def kept(run: Session, results: Sequence[MarketResult[Any]]) -> Iterator[None]:
-    """While this is printed: when it cannot be, it says how what was paid for is printed again."""
+    """Inside, an output error gets a hint how to print the paid answer again."""
     try:
         yield
     except (Unwritable, UsageProblem) as error:
@@ -229,7 +230,7 @@ def kept(run: Session, results: Sequence[MarketResult[Any]]) -> Iterator[None]:
 
 
 def show(run: Session, verb: str, result: MarketResult[Any]) -> None:
-    """Prints what was bought: the service's own records."""
+    """Prints the records of the service."""
     from tradesdk_cli.output.columns import MARKET
 
     found = records(verb, result.data)
@@ -241,7 +242,7 @@ def show(run: Session, verb: str, result: MarketResult[Any]) -> None:
 
 
 def records(verb: str, data: Any) -> Rows:
-    """The records in an answer."""
+    """The records of an answer."""
     dumped = wire(data)
     if verb == "metrics":
         return [dumped]
@@ -250,7 +251,7 @@ def records(verb: str, data: Any) -> Rows:
 
 
 def a_row_each(tokens: Rows) -> Rows:
-    """A row for each signal of these tokens."""
+    """One row per signal of these tokens."""
     return [
         {"tokenSymbol": token["tokenSymbol"], "tokenAddress": token["tokenAddress"], **signal}
         for token in tokens
@@ -259,7 +260,7 @@ def a_row_each(tokens: Rows) -> Rows:
 
 
 def _models(out: Output, verb: str) -> Sequence[Any]:
-    """What the records of `verb` will be, by the fields that they have together."""
+    """The models whose fields the records of `verb` have."""
     import tradesdk
 
     models: dict[str, Sequence[Any]] = {
@@ -274,7 +275,7 @@ def _models(out: Output, verb: str) -> Sequence[Any]:
 
 
 def _show_dry_run(run: Session, call: Call, found: DryRun) -> None:
-    """Prints what would be sent, what it costs, and what would be signed or why it would be refused."""
+    """Prints the request, its price, and the payment to sign or the reason for a refusal."""
     asked, refusal = found.authorization, found.refusal
     shown: dict[str, Any] = {
         "method": "POST",
@@ -291,12 +292,12 @@ def _show_dry_run(run: Session, call: Call, found: DryRun) -> None:
         note = f"the answer of {answered} is kept: without --dry-run it is returned again, and costs nothing"
         run.out.note(note, payment=found.existing.id)
     if run.out.format_for(many=False) == "table":
-        shown = {name: value for name, value in shown.items() if value is not None}  # people need not read of those
+        shown = {name: value for name, value in shown.items() if value is not None}  # not for people
     run.out.one(shown)
     run.out.note("nothing was signed or paid (--dry-run)")
 
 
-# What is said about the money
+# Notes about the payment
 
 
 def _account_for(run: Session, client: MarketClient, result: MarketResult[Any]) -> None:
@@ -311,7 +312,7 @@ def _account_for(run: Session, client: MarketClient, result: MarketResult[Any]) 
 
 
 def _tell_before(run: Session, result: MarketResult[Any], payment: Payment) -> None:
-    """Says that nothing was paid now, and how old the answer is."""
+    """Prints that nothing was paid now, and the age of the answer."""
     answered = result.answered_at
     if answered is None:
         return
@@ -325,7 +326,7 @@ def _tell_before(run: Session, result: MarketResult[Any], payment: Payment) -> N
 
 
 def _tell(run: Session, client: MarketClient, payment: Payment) -> None:
-    """Says what was paid by whom, and what the budgets leave."""
+    """Prints the amount, the payer, and what is left of the budgets."""
     receipt = payment.receipt
     transactions = [receipt.transaction] if receipt is not None and receipt.transaction else []
     transaction = "".join(f", tx {one_line(text, 100)}" for text in transactions)

@@ -40,14 +40,14 @@ def new(ctx: typer.Context, wallet: WalletFile = None) -> None:
 def import_key(ctx: typer.Context, wallet: WalletFile = None) -> None:
     """Encrypt an existing private key into a keystore.
 
-    The key is asked for without being shown, or read from a pipe; it is never an option, which other users could see.
+    The key is typed without being shown, or read from a pipe. It is never an option: other users could see that.
     """
     with session(ctx) as run:
         _refuse_mock(run)
         from tradesdk_cli.text import bare_key
         from tradesdk_cli.wallet import KEY, KEY_HINT, hidden
 
-        # The file is looked for first: no key is typed in vain.
+        # Check the file before the key is typed.
         _place(run, wallet)
         typed = hidden("the private key: ") if sys.stdin.isatty() else sys.stdin.readline(_LONGEST)
         key = bare_key(typed, KEY)
@@ -125,6 +125,4 @@ def _place(run: Session, wallet: Path | None) -> Path:
 
 def _refuse_mock(run: Session) -> None:
     if run.settings.mock:
-        raise UsageProblem(
-            "the wallet of a mock world makes itself, with play money", "leave --mock out for a real wallet"
-        )
+        raise UsageProblem("a mock world makes its own wallet, with play money", "leave --mock out for a real wallet")

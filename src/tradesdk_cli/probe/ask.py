@@ -1,4 +1,4 @@
-"""Sends the requests of the probe: each once, within one rate limit, and not longer than a deadline."""
+"""Sends the requests of the probe: each once, within the rate limit, until a deadline."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ LONGEST = 35.0  # two heartbeats of the usual interval
 _ONE = 5.0  # seconds for one answer
 _ENDLESS = 1.0  # seconds after which an answer that does not end is a stream
 _LOOKS = 5
-_MARGIN = 60  # seconds before a signal from which the history is asked for it: bounds may be exclusive
-_AT_ONCE = 0.05  # seconds within which an event that had come before is read
+_MARGIN = 60  # seconds before a signal at which its history request begins: bounds may be exclusive
+_AT_ONCE = 0.05  # seconds within which an event that arrived before is read
 _LONG_ENOUGH = 5.0  # seconds of heartbeats, for an interval in whole seconds
-_TWO = 0.04  # dollars that average prices of two tokens cost
+_TWO = 0.04  # dollars: average prices of two tokens
 NOWHERE = "0x000000000000000000000000000000000000dEaD"
-"""A token that no service has."""
+"""An unknown token."""
 
 WRITES = ("create", "patch", "empty_patch", "unknown_field", "bounds", "unknown_wallet", "other_chain", "delete_paused")
 
@@ -56,7 +56,7 @@ class _Heard(LastAnswer):
     def hear(self, record: logging.LogRecord) -> None:
         said = vars(record).get("wire", {})
         if not urlsplit(said.get("url", "")).path:
-            return  # a node of the chain: only its host is logged
+            return  # a node of the chain, which is logged without a path
         super().hear(record)
         match said.get("event"):
             case "request":
@@ -70,12 +70,12 @@ class _Heard(LastAnswer):
 
 
 class Probe:
-    """Asks one service.
+    """Probes one service.
 
     Args:
         trade: the account API.
         market: makes the client of market data, with or without the API key; None: there is no address.
-        clock: what `trade` waits by.
+        clock: the clock of `trade`.
         write: make an agent, change it, and delete it.
         pay: dollars that one purchase may cost; None: buy nothing.
     """
@@ -97,10 +97,10 @@ class Probe:
         """Ids of agents that could not be deleted."""
 
     def run(self) -> Answers:
-        """Ask everything.
+        """Send all requests.
 
         Raises:
-            TradeError: nobody is there, or the key is refused.
+            TradeError: the service cannot be reached, or it refused the key.
         """
         reasons = self.answers.reasons
         if not self._write:
@@ -136,13 +136,13 @@ class Probe:
         return self._end - self._clock.monotonic()
 
     def _once(self, client: ClientT, seconds: float = _ONE) -> ClientT:
-        """A copy that sends a request once."""
+        """A copy of the client without retries."""
         return client.with_options(timeout=seconds, max_retries=0, deadline=seconds)
 
     def _ask(
         self, name: str, client: ClientT, send: Callable[[ClientT], object], *, at_most: float = _ONE
     ) -> TradeError | None:
-        """Send one request while there is time; its answer, whatever it is, is kept under `name`."""
+        """Send one request if there is time left; store its answer under `name`."""
         seconds, found = min(at_most, self._left), None
         if seconds <= 0:
             return None
@@ -154,7 +154,7 @@ class Probe:
             self.answers.reasons.setdefault(name, error.message)
         heard = self._heard.answer
         if heard is not None and isinstance(found, APIResponseError) and not heard.text.strip():
-            heard = Answer(heard.method, heard.url, problem=found.message)  # too much to read, for one
+            heard = Answer(heard.method, heard.url, problem=found.message)  # such as a body that is too large
         if heard is not None:
             self.answers[name] = heard
         return found
@@ -163,7 +163,7 @@ class Probe:
         return self._ask(name, self._trade, lambda client: client.request("GET", path, query=query), at_most=at_most)
 
     def _read(self) -> None:
-        """What changes nothing."""
+        """Send the read-only requests."""
         a = self.answers
         self._get("usage", "/v1/account/usage")
         for name in ("agents", "wallets", "positions"):
@@ -184,7 +184,7 @@ class Probe:
         self._get("no_filter", "/v1/trades", agent_id="unknown")
         self._get("limit_0", "/v1/trades", limit=0)
         self._get("start", "/v1/agents/unknown/start")
-        patience = _ENDLESS + 3 * self._heard.seconds  # a slow refusal is not taken for a stream
+        patience = _ENDLESS + 3 * self._heard.seconds  # a slow refusal must not look like a stream
         error = self._get("stream_filter", "/v1/signals/stream", at_most=patience, chain=8453, min_confidence=2)
         a.endless = isinstance(error, APITimeoutError)
 
@@ -212,7 +212,7 @@ class Probe:
             self._buy(market, self._pay)
 
     def _buy(self, market: MarketClient, most: str) -> None:
-        """The cheapest purchase: average prices of a listed token and, if that may be paid, of one that is not."""
+        """The cheapest purchase: average prices of a listed token and, if the limit allows, of an unknown one."""
         a = self.answers
         del a.reasons["pay"]
         listed = [one.get("tokenAddress") for one in a.get("tokens", NONE).items("data", "tokens")]
@@ -229,7 +229,7 @@ class Probe:
             a.pop("pay", None)  # refused here, before anything was signed
 
     def _change(self) -> None:
-        """A throw-away agent: made, changed, and deleted whatever happens."""
+        """Create, change and always delete a temporary agent."""
         a, trade = self.answers, self._trade
         wallets = a.get("wallets", NONE).items()
         if not wallets:
@@ -263,11 +263,11 @@ class Probe:
             else:
                 a.reasons["delete_paused"] = "there is no path that pauses an agent"
         finally:
-            self._end = max(self._end, self._clock.monotonic() + _ONE)  # deleting has time of its own
+            self._end = max(self._end, self._clock.monotonic() + _ONE)  # deleting has its own time
             self._delete(name)
 
     def _delete(self, name: str) -> None:
-        """Delete what has this name: an agent may have been made although its answer was lost."""
+        """Delete agents of this name: one may exist although the answer to its creation was lost."""
         a = self.answers
         answers = [a.get(question, NONE) for question in ("create", "other_chain")]
         made = [answer.at("id") for answer in answers if answer.ok]
@@ -285,7 +285,7 @@ class Probe:
                 a["delete"] = self._heard.answer
 
     def _listen(self, stream: SignalStream[StreamItem], opened: float) -> None:
-        """Until heartbeats and a signal have been seen, or the time is up."""
+        """Read the stream until heartbeats and a signal have arrived, or the time is up."""
         a = self.answers
         timer = threading.Timer(max(self._left, 0.0), stream.close)
         timer.daemon = True
@@ -294,7 +294,7 @@ class Probe:
         try:
             for item in stream:
                 now = self._clock.monotonic()
-                is_new = now - ready > _AT_ONCE  # else it may have waited for us, for no matter how long
+                is_new = now - ready > _AT_ONCE  # else it may have waited in the buffer for any time
                 a.events.append(item)
                 a.event_id = stream.last_event_id or a.event_id
                 if isinstance(item, Heartbeat):
@@ -317,7 +317,7 @@ class Probe:
         return self.answers.lag is not None or "lag" in self.answers.reasons
 
     def _look(self, signal: StreamSignal, arrived: float) -> None:
-        """When a new signal is in the history: asked each second until it is."""
+        """Request the history each second until it has a new signal."""
         a, since, missed = self.answers, int(signal.timestamp.timestamp()) - _MARGIN, -1.0
         for second in range(_LOOKS + 1):
             self._clock.sleep(max(0.0, arrived + second - self._clock.monotonic()))

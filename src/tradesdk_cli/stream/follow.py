@@ -1,4 +1,4 @@
-"""A live stream from opening to end, its messages on stderr, and how the command ends."""
+"""A live stream from start to end, its messages on stderr, and the exit of the command."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.stream.bookmark import Stream
 
 SETTLE = 3.0
-"""Seconds after a connect until the history is looked at once more."""
+"""Seconds after connecting until the history is read again."""
 _RAW = 2000
 
 
@@ -39,7 +39,7 @@ class StreamOver(CliError):
 
 
 class NoStream(CliError):
-    """What answers is not a stream of events."""
+    """The response is not an event stream."""
 
     exit_code = SERVER
     code = "bad_response"
@@ -55,18 +55,18 @@ def follow(
     duration: float | None,
     idle: float | None,
 ) -> None:
-    """Delivers what the stream yields until it is enough, and says at the end how much there was.
+    """Delivers the signals of a stream until the end, and prints the sum.
 
     `back`: it begins in the past. `duration` and `idle` are in seconds.
 
     Raises:
         Interrupted: Ctrl-C or SIGTERM.
-        ClosedPipe: nobody reads any more.
+        ClosedPipe: the reader of the output has gone.
     """
     stats: StreamStats | None = None
     reason = None
     end = _End(back, place.goes_on)
-    out.says_waits = False  # `_say_wait` does
+    out.says_waits = False  # `_say_wait` prints them
     try:
         with deferring(end.comes) as told:
             try:
@@ -83,7 +83,7 @@ def follow(
     except ClosedPipe:
         raise
     except BaseException as error:
-        if stats is not None or isinstance(error, Interrupted):  # else there is nothing but the error to speak of
+        if stats is not None or isinstance(error, Interrupted):  # else there is only the error
             _summary(delivery, stats, end)
         raise
     if reason == "unread":
@@ -93,14 +93,14 @@ def follow(
 
 
 class _End:
-    """How the stream stood when it was told to end.
+    """The state of the stream when it was stopped.
 
     Attributes:
-        stream: it, while it runs: once it has let go of the connection, it always has something to catch up with.
-        broken_off: by us, as it is enough.
-        back: something of the past is wanted: it begins there, or it was cut.
-        catching_up: there may be signals that were asked for, or missed, and are not read yet.
-        how: how they are got, for people.
+        stream: the running stream; after disconnecting, it always has something to catch up.
+        broken_off: we stopped it.
+        back: past signals are needed: it begins there, or the connection was lost.
+        catching_up: requested or missed signals may not be read yet.
+        how: how to get them, for people.
     """
 
     def __init__(self, back: bool, goes_on: str) -> None:
@@ -110,7 +110,7 @@ class _End:
         self.how = f"{goes_on} continues there"
 
     def comes(self) -> None:
-        """It is told to end. May be called from any thread, and by the handler of a signal."""
+        """Stops it. May be called from any thread, and by a signal handler."""
         stream = self.stream
         if stream is not None and self.back and stream.catching_up:
             self.catching_up = True
@@ -126,7 +126,7 @@ def _deliver(
     duration: float | None,
     idle: float | None,
 ) -> str | None:
-    """Why it ended: as `Watchdog.reason`, or None when there was enough."""
+    """Why it ended: as `Watchdog.reason`, or None after the requested number."""
     from tradesdk import Connected, Disconnected, StreamSignal
 
     def stop() -> None:
@@ -142,16 +142,16 @@ def _deliver(
             if isinstance(item, StreamSignal):
                 watch.working()
                 teller.signal(item)
-                with told.shut():  # what is raised inside the model's own code would come out as another error
+                with told.shut():  # an exception within the model's code would become another error
                     event = wire_of(item)
-                # What is in a file is acknowledged as well, whenever Ctrl-C comes: else it would be there twice.
+                # A signal written to a file is always acknowledged, even at Ctrl-C: else it would be written twice.
                 with told.shut() if delivery.into_file else nullcontext():
                     delivery.signal(event)
                     place.ack(stream, item)
                 if delivery.complete:
                     break
                 watch.idle()
-            elif watch.reason is None:  # after that, what breaks off was broken off by us
+            elif watch.reason is None:  # a later disconnect is ours
                 if isinstance(item, Disconnected):
                     end.back = True
                     watch.working()
@@ -163,12 +163,12 @@ def _deliver(
 
 
 def wire_of(signal: StreamSignal) -> dict[str, Any]:
-    """A signal as the service sent it, and at the end `replayed` and `late`."""
+    """A signal as the service sent it, with `replayed` and `late` at the end."""
     return {"type": signal.type} | signal.model_dump(mode="json", exclude_unset=True)
 
 
 class _Teller:
-    """Says on stderr what happened to the stream."""
+    """Prints events of the stream on stderr."""
 
     def __init__(self, out: Output) -> None:
         self._out = out
@@ -181,7 +181,7 @@ class _Teller:
             self.end()
 
     def end(self) -> None:
-        """Says how many of the last signals came from the history."""
+        """Prints how many of the last signals came from the history."""
         if self._replayed:
             text = f"{counted(self._replayed, 'signals')} came from the history, not live"
             self._out.event("replayed", text, signals=self._replayed)
@@ -212,7 +212,7 @@ class _Teller:
             position, start = (f"{moment:%Y-%m-%d %H:%M:%SZ}" for moment in (item.position, item.start))
             self._out.event(
                 "position_reset",
-                f"the kept position {position} cannot be right ({item.reason}): signals are read again from {start}",
+                f"the saved position {position} cannot be right ({item.reason}): signals are read again from {start}",
                 position=item.position.timestamp(),
                 start=item.start.timestamp(),
                 reason=item.reason,
@@ -251,7 +251,7 @@ def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
 
 
 def _say_wait(out: Output, end: _End, record: logging.LogRecord) -> None:
-    """Says on stderr what the SDK waits for before it is connected, and while it looks into the history."""
+    """Prints waits of the SDK before it is connected, and while it reads the history."""
     fields = vars(record)
     event = None if end.broken_off else fields.get("event")
     if event in ("retry", "rate_limit_wait"):
@@ -259,12 +259,12 @@ def _say_wait(out: Output, end: _End, record: logging.LogRecord) -> None:
     elif event == "fleet_unrelayed":
         out.event("unrelayed", "no relay stores signals: run trade fleet relay on some machine")
     elif event == "history_unread":
-        out.event("not_looked", one_line(fields["reason"]) + "; it is asked again")
+        out.event("not_looked", one_line(fields["reason"]) + "; trying again")
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Says of the stream's own errors what they mean for a terminal."""
+    """Converts the stream's errors to those of the terminal."""
     from tradesdk import CheckpointError, StreamEndedError, StreamError
     from tradesdk_cli.explain import next_step
 

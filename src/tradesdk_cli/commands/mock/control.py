@@ -1,4 +1,4 @@
-"""Asks the control routes of a mock: one that is served, on this machine only, or the one in this process."""
+"""Requests to the control routes of a mock: a served one on this machine, or the embedded one."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 PORT = 8787
 _START = "start one: trade mock serve"
 _STATE, _JSON = "application/vnd.sqlite3", "application/json"
-_TIMEOUT, _TIMEOUT_OF_STATES = 10.0, 120.0  # a large state takes its time: it is read and checked as a whole
+_TIMEOUT, _TIMEOUT_OF_STATES = 10.0, 120.0  # a large state takes long: it is read and checked as a whole
 _LONGEST_ANSWER = 64 * 1024 * 1024
 
 
 class ControlProblem(CliError):
-    """There is no mock server, or it doesn't answer in time."""
+    """No mock server, or no answer in time."""
 
     code = "mock"
 
 
 def ask(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> dict[str, Any]:
-    """What `/_mock/{path}` of the mock that `run` is about answers. `body` is sent as JSON, or is a state file.
+    """The response of `/_mock/{path}` on this run's mock. `body` is sent as JSON, or is a state file.
 
     Raises:
         ConfigProblem: the URL is not of this machine.
@@ -48,7 +48,7 @@ def ask(run: Session, method: str, path: str, body: dict[str, Any] | bytes | Non
 
 
 def asked(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> bytes:
-    """The body of an answer that is no refusal. Raises as `ask` does."""
+    """The body of a successful response. Raises as `ask` does."""
     content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     sent, received = _STATE if isinstance(body, bytes) else _JSON, _STATE if path == "snapshot" else _JSON
     began = time.monotonic()
@@ -77,8 +77,8 @@ def asked(run: Session, method: str, path: str, body: dict[str, Any] | bytes | N
 def _over_http(
     run: Session, base_url: str, method: str, path: str, content: bytes | None, kind: str, *, large: bool
 ) -> tuple[int, bytes]:
-    """Status and body of an answer."""
-    where, parts = host_of(base_url), origin_of(base_url)  # without a password that may stand there by mistake
+    """Status and body of a response."""
+    where, parts = host_of(base_url), origin_of(base_url)  # without a password, which may be there by mistake
     if not (base_url.startswith("http://") and isinstance(parts, tuple) and is_loopback(parts[0])):
         raise ConfigProblem(
             f"the base URL ({where}) is not of a mock server on this machine",
@@ -107,7 +107,7 @@ def _over_http(
 
 
 def no_mock(run: Session) -> ControlProblem:
-    """The error for an answer that is not a mock's."""
+    """The error for a response that is not from a mock."""
     return ControlProblem(f"the server at {host_of(_served_at(run))} is not a mock server", _START)
 
 
@@ -119,7 +119,9 @@ def _parsed(content: bytes) -> Any:
 
 
 def json_of(text: str | bytes) -> Any:
-    """What JSON says. ValueError or RecursionError for anything else, and for numbers that are no counts or times."""
+    """The value of JSON text.
+
+    Raises ValueError or RecursionError for anything else, and for numbers that cannot be counts or times."""
     return json.loads(text, parse_float=_finite, parse_int=_bounded, parse_constant=_finite)
 
 
@@ -137,12 +139,12 @@ def _bounded(text: str) -> int:
 
 
 def _served_at(run: Session) -> str:
-    """The address of a mock that is served."""
+    """The address of a served mock."""
     return run.settings.base_url or os.environ.get("TRADE_BASE_URL") or f"http://127.0.0.1:{PORT}"
 
 
 def place(run: Session) -> str:
-    """Which mock it is, for people."""
+    """The mock's name for people."""
     return (
         f"the embedded mock (world {run.settings.world})"
         if run.settings.mock
@@ -151,7 +153,7 @@ def place(run: Session) -> str:
 
 
 def forget_what_was(run: Session) -> None:
-    """After the mock's state was replaced: what this machine knew of the earlier one is not true any more."""
+    """Deletes local data about the mock's old state after that was replaced."""
     from tradesdk_cli import idcache
 
     idcache.clear(run.settings)
