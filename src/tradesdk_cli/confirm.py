@@ -142,8 +142,8 @@ def _show_dry_run(run: Session, change: Change) -> None:
     if not out.machine_notes:
         explain(run, change, body=differences is not None)
     out.one(shown)
-    said = "nothing was changed (--dry-run)" if change.method == LEDGER else "nothing was sent (--dry-run)"
-    out.note(said, **(_fields(run, change, brief=True) if out.machine_notes else {}))
+    note = "nothing was changed (--dry-run)" if change.method == LEDGER else "nothing was sent (--dry-run)"
+    out.note(note, **(_fields(run, change, brief=True) if out.machine_notes else {}))
 
 
 def _fields(run: Session, change: Change, *, brief: bool = False) -> dict[str, Any]:
@@ -197,8 +197,8 @@ def explain(run: Session, change: Change, *, body: bool = True, heading: bool = 
     if body:
         rows += [(name, _change_of(out, name, value, change.before)) for name, value in change.fields()]
     width = max((len(name) for name, _ in rows), default=0)
-    for name, told in rows:
-        say(out, f"  {visible(name).ljust(width)}  {told}")
+    for name, text in rows:
+        say(out, f"  {visible(name).ljust(width)}  {text}")
     for warning in change.warnings:
         say(out, f"{out.paint('yellow', 'warning:')} {one_line(warning)}")
 

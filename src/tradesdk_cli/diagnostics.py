@@ -25,7 +25,7 @@ _NOT_FOR_CURL = ("host", "connection", "accept-encoding", "user-agent", "content
 _GLOBBED = frozenset("[]{}")
 
 
-def control_was_asked(
+def log_control_request(
     method: str,
     url: str,
     sent: bytes | None,
@@ -42,10 +42,10 @@ def control_was_asked(
     if not logger.level:
         return
     about = {"method": method, "url": url}
-    asked = {"event": "request", **about, **_content(sent, kinds[0])}
+    request = {"event": "request", **about, **_content(sent, kinds[0])}
     answer = {"event": "answer", **about, "status": status, **_content(answered, kinds[1]), "seconds": seconds}
-    for said in (asked, answer):
-        logger.debug("%s %s", method, url, extra={"wire": said})
+    for wire in (request, answer):
+        logger.debug("%s %s", method, url, extra={"wire": wire})
 
 
 def _content(content: bytes | None, kind: str) -> dict[str, Any]:
@@ -56,11 +56,11 @@ def _content(content: bytes | None, kind: str) -> dict[str, Any]:
 @contextmanager
 def watching(out: Output) -> Iterator[None]:
     """Shows the requests and responses of the SDK, as the settings of `out` want."""
-    from tradesdk_cli.retries import heard_by  # imports the SDK, which control routes do not need
+    from tradesdk_cli.retries import log_handler  # imports the SDK, which control routes do not need
 
     shown = _Shown(out)
     # Alone: else each request would also be taken as the reason of the next wait.
-    with heard_by(shown.hear, log="tradesdk.wire", alone=True), heard_by(shown.hear, log=CONTROL, alone=True):
+    with log_handler(shown.handle, log="tradesdk.wire", alone=True), log_handler(shown.handle, log=CONTROL, alone=True):
         yield
 
 
@@ -69,30 +69,30 @@ class _Shown:
         self._out, self._wanted = out, out.settings
         self._unreachable = out.settings.mock  # curl cannot reach the embedded mock
 
-    def hear(self, record: logging.LogRecord) -> None:
-        said: Mapping[str, Any] = vars(record).get("wire", {})
-        event = said.get("event")
+    def handle(self, record: logging.LogRecord) -> None:
+        wire: Mapping[str, Any] = vars(record).get("wire", {})
+        event = wire.get("event")
         if event == "request" and self._wanted.curl:
-            self._show_curl(said)
+            self._show_curl(wire)
         if event in ("request", "answer", "failure") and self._wanted.debug:
-            self._show(said)
+            self._show(wire)
 
-    def _show(self, said: Mapping[str, Any]) -> None:
+    def _show(self, wire: Mapping[str, Any]) -> None:
         if self._out.machine_notes:
-            fields = {name: value for name, value in said.items() if name != "event"}
+            fields = {name: value for name, value in wire.items() if name != "event"}
             if isinstance(fields.get("body"), str):
                 fields["body"] = cut(fields["body"])
-            self._out.report({"type": said["event"], "note": headline(said), **fields})
+            self._out.report({"type": wire["event"], "note": headline(wire), **fields})
             return
-        for style, line in lines(said):
+        for style, line in lines(wire):
             self._say(line, style)
 
     def _say(self, line: str, style: str = "") -> None:
         line = visible(line)
         print(self._out.paint(style, line) if style else line, file=self._out.stderr, flush=True)
 
-    def _show_curl(self, said: Mapping[str, Any]) -> None:
-        line, left_out = curl_line(said)
+    def _show_curl(self, wire: Mapping[str, Any]) -> None:
+        line, left_out = curl_line(wire)
         if self._out.machine_notes:
             self._out.report({"type": "curl", "command": line, "left_out": left_out})
         else:
@@ -104,36 +104,36 @@ class _Shown:
             self._unreachable = False  # once is enough
 
 
-def headline(said: Mapping[str, Any]) -> str:
+def headline(wire: Mapping[str, Any]) -> str:
     """One line: the request, its result, and the time it took."""
-    where = f"{said['method']} {said['url']}"
-    return where if said["event"] == "request" else f"{where}: {_what_came(said)}"
+    where = f"{wire['method']} {wire['url']}"
+    return where if wire["event"] == "request" else f"{where}: {_result(wire)}"
 
 
-def _what_came(said: Mapping[str, Any]) -> str:
-    took = f"{said['seconds'] * 1000:.0f} ms"
-    return f"{said['status']} in {took}" if said["event"] == "answer" else f"{said['problem']}, after {took}"
+def _result(wire: Mapping[str, Any]) -> str:
+    took = f"{wire['seconds'] * 1000:.0f} ms"
+    return f"{wire['status']} in {took}" if wire["event"] == "answer" else f"{wire['problem']}, after {took}"
 
 
-def lines(said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def lines(wire: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Lines for people, with styles: `>` sent, `<` received, `*` our notes."""
-    if said["event"] == "failure":
-        yield "", f"* {headline(said)}"
+    if wire["event"] == "failure":
+        yield "", f"* {headline(wire)}"
         return
-    sent = said["event"] == "request"
+    sent = wire["event"] == "request"
     mark = ">" if sent else "<"
-    first = headline(said) if sent else f"{_what_came(said)}: {said['method']} {_path(said['url'])}"
+    first = headline(wire) if sent else f"{_result(wire)}: {wire['method']} {_path(wire['url'])}"
     yield "", f"{mark} {first}"
-    for name, value in said["headers"].items():
+    for name, value in wire["headers"].items():
         short = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}… ({len(value):,} characters)"
         yield "dim", f"{mark} {name}: {short}"
-    if said["body"]:
+    if wire["body"]:
         yield "dim", mark
-        for line in cut(said["body"]).splitlines():
+        for line in cut(wire["body"]).splitlines():
             yield "", f"{mark} {line}"
-    elif said["bytes"]:
-        yield "dim", f"* {said['bytes']:,} bytes, not shown here"
-    elif not sent and said["body"] is None:
+    elif wire["bytes"]:
+        yield "dim", f"* {wire['bytes']:,} bytes, not shown here"
+    elif not sent and wire["body"] is None:
         yield "dim", "* a stream; its events are not shown here"
 
 
@@ -150,18 +150,18 @@ def cut(body: str) -> str:
     return f"{shown}… ({len(content) - len(shown.encode()):,} more bytes)"
 
 
-def curl_line(said: Mapping[str, Any]) -> tuple[str, list[str]]:
+def curl_line(wire: Mapping[str, Any]) -> tuple[str, list[str]]:
     """A request as a curl command, and the parts left out of it. The API key is `$TRADE_API_KEY`."""
-    method, url, body = said["method"], said["url"], said["body"]
+    method, url, body = wire["method"], wire["url"], wire["body"]
     left_out = []
     words = ["curl"]
-    streams = "text/event-stream" in said["headers"].get("accept", "")
+    streams = "text/event-stream" in wire["headers"].get("accept", "")
     words += ["-N"] * streams
     words += ["-g"] * (not _GLOBBED.isdisjoint(url))  # else curl expands brackets
     if method != ("GET" if body is None else "POST"):
         words += ["-X", _quoted(method)]
     words.append(_quoted(url))
-    for name, value in said["headers"].items():
+    for name, value in wire["headers"].items():
         if name == "authorization":
             words += ["-H", '"Authorization: Bearer $TRADE_API_KEY"']
         elif name == "payment-signature":
@@ -172,7 +172,7 @@ def curl_line(said: Mapping[str, Any]) -> tuple[str, list[str]]:
             words += ["-H", _quoted(f"{name}: {value}")]
     if body is not None:
         words += ["--data-raw", _quoted(body)]
-    elif said["bytes"]:
+    elif wire["bytes"]:
         words += ["--data-binary", "@FILE"]
         left_out.append("the file: its name belongs where FILE stands")
     if _HIDDEN in url or (body is not None and _HIDDEN in body):

@@ -266,9 +266,9 @@ def payment_problem(error: PaymentError) -> Problem:
     elif isinstance(error, PaymentRefusedError):
         code = NOT_FOUND if error.code in ("no_such_payment", "unknown_token") else REFUSED
     about: dict[str, Any] = {"charged": error.charged, "payment": None if payment is None else of_error(payment)}
-    said = one_line(error.reason, 80) if code == REJECTED and error.reason else error.code
+    label = one_line(error.reason, 80) if code == REJECTED and error.reason else error.code
     retryable = error.code in _RETRYABLE
-    return Problem(code, said, one_line(error.message), one_line(hint) or None, retryable=retryable, about=about)
+    return Problem(code, label, one_line(error.message), one_line(hint) or None, retryable=retryable, about=about)
 
 
 def _payment_hint(error: PaymentError) -> str:
@@ -336,13 +336,13 @@ def with_payment(problem: Problem, error: APIError) -> Problem:
         return problem
     amount = dollars(payment.amount_usd)
     if payment.charged is False:
-        told = f"nothing was paid ({payment.id})"
+        note = f"nothing was paid ({payment.id})"
     elif payment.charged is True:
-        told = f"{amount} was paid: {TRADE} pay show {payment.id}"
+        note = f"{amount} was paid: {TRADE} pay show {payment.id}"
     else:
         doubt = f"{amount} was sent, and stays held, as nothing proves that it was not taken"
-        told = f"{doubt}: {TRADE} pay show {payment.id}"
-    hint = f"{told}; {problem.hint}" if problem.hint else told
+        note = f"{doubt}: {TRADE} pay show {payment.id}"
+    hint = f"{note}; {problem.hint}" if problem.hint else note
     return replace(problem, hint=hint, about={"charged": payment.charged, "payment": of_error(payment)})
 
 

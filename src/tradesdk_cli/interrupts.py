@@ -47,7 +47,7 @@ class DeferInterrupt:
     def __init__(self, noticed: Callable[[], object] = lambda: None) -> None:
         """`noticed` is called on a signal, before anything is raised."""
         self._noticed = noticed
-        self._told: StopRequested | None = None
+        self._pending: StopRequested | None = None
         self._raises = True
 
     @contextmanager
@@ -55,8 +55,8 @@ class DeferInterrupt:
         """Inside, a signal is raised as `StopRequested` at once; a waiting one is raised here."""
         self._raises = True
         try:
-            if self._told is not None:
-                raise self._told
+            if self._pending is not None:
+                raise self._pending
             yield
         finally:
             self._raises = False
@@ -69,21 +69,21 @@ class DeferInterrupt:
             yield
         finally:
             self._raises = True
-        if self._told is not None:
-            raise self._told
+        if self._pending is not None:
+            raise self._pending
 
     def over(self) -> None:
         """Signals no longer matter: the work is complete. A waiting one is dropped."""
-        self._told = None
+        self._pending = None
         self._raises = True
 
-    def hear(self, number: int) -> bool:
+    def handle(self, number: int) -> bool:
         """Handles a signal."""
         self._noticed()
-        told = StopRequested(number)
+        stop = StopRequested(number)
         if self._raises:
-            raise told
-        self._told = told
+            raise stop
+        self._pending = stop
         return False
 
 
@@ -91,7 +91,7 @@ class DeferInterrupt:
 def deferring(noticed: Callable[[], object] = lambda: None) -> Iterator[DeferInterrupt]:
     """Inside, the first of these signals goes to the `DeferInterrupt`; the second ends the process at once."""
     deferral = DeferInterrupt(noticed)
-    with on_signal(deferral.hear):
+    with on_signal(deferral.handle):
         yield deferral
 
 
@@ -104,7 +104,7 @@ class StopRequested(KeyboardInterrupt):
 
 
 @contextmanager
-def on_signal(hear: Callable[[int], bool]) -> Iterator[None]:
+def on_signal(handle: Callable[[int], bool]) -> Iterator[None]:
     """Inside, the first Ctrl-C, SIGTERM or SIGHUP calls `hear` with its number.
 
     If that returns True, the next one calls it again; else the next one ends the process at once.
@@ -117,7 +117,7 @@ def on_signal(hear: Callable[[int], bool]) -> Iterator[None]:
     def handler(number: int, frame: Any) -> None:
         again = False
         try:
-            again = hear(number)
+            again = handle(number)
         finally:
             if not again:
                 for each in numbers:

@@ -105,8 +105,8 @@ def say(output: Output, limit: Callable[[], RateLimit | None], record: logging.L
 
 
 @contextmanager
-def heard_by(
-    hear: Callable[[logging.LogRecord], None],
+def log_handler(
+    handle: Callable[[logging.LogRecord], None],
     least: int = logging.DEBUG,
     log: str = "tradesdk",
     *,
@@ -114,7 +114,7 @@ def heard_by(
 ) -> Iterator[None]:
     """Inside, `hear` gets the records of `log` of at least this level; `alone`: only the handlers of that log do."""
     logger, handler = logging.getLogger(log), logging.Handler(least)
-    handler.emit = hear  # type: ignore[method-assign, assignment]
+    handler.emit = handle  # type: ignore[method-assign, assignment]
     level, propagate = logger.level, logger.propagate
     logger.setLevel(min(level or least, least))
     logger.propagate = propagate and not alone

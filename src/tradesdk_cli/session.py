@@ -41,7 +41,7 @@ class Session:
         self.out = output
         output.now = self.now
         self._stack = ExitStack()
-        self._listening = self._stack.enter_context(ExitStack())
+        self._log_stack = self._stack.enter_context(ExitStack())
 
     @cached_property
     def client(self) -> TradeClient:
@@ -213,11 +213,11 @@ class Session:
         """Begins printing waits of the SDK, and with `-v` its log. `limit` returns a client's rate limit."""
         import logging
 
-        from tradesdk_cli.retries import heard_by, say
+        from tradesdk_cli.retries import log_handler, say
 
         least = logging.DEBUG if self.settings.verbose else logging.INFO
-        self._listening.close()  # a client made later knows the limit
-        self._listening.enter_context(heard_by(partial(say, self.out, limit), least))
+        self._log_stack.close()  # a client made later knows the limit
+        self._log_stack.enter_context(log_handler(partial(say, self.out, limit), least))
 
     def closing(self, close: Callable[[], object]) -> None:
         """Calls `close` at the end."""

@@ -139,7 +139,7 @@ def is_unicode(encoding: str | None) -> bool:
     return (encoding or "").lower().startswith("utf")
 
 
-def counted(number: int, things: str) -> str:
+def plural(number: int, things: str) -> str:
     """`1 trade`, `2 trades`; `things` is the plural."""
     ending = "es" if things.endswith("ches") else "s"
     return f"{number} {things.removesuffix(ending) if number == 1 else things}"

@@ -126,7 +126,7 @@ def test_what_could_not_be_written_is_not_collected(buyer: Terminal, shop: MockS
 def test_a_signal_after_it_is_printed_has_nothing_to_say(
     buyer: Terminal, shop: MockServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(buying, "_tell", lambda *_: signals.raise_signal(signals.SIGTERM))
+    monkeypatch.setattr(buying, "_note_payment", lambda *_: signals.raise_signal(signals.SIGTERM))
     run = buyer("market", "prices", "ETH", "--max-price", "0.03")
     assert (run.code, [one["symbol"] for one in run.lines]) == (143, ["ETH"])
     assert [one["note"] for one in run.notes][1:] == ["interrupted"]

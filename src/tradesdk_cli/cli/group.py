@@ -162,8 +162,8 @@ def refuse_result_options(ctx: Any) -> None:
     """
     for name, option in _RESULT_OPTIONS.items():
         if ctx.obj.get(name) is not None:
-            said = f"{ctx.command_path} prints no result, so it takes no {option}"
-            raise UsageProblem(said, f"leave {option} out")
+            message = f"{ctx.command_path} prints no result, so it takes no {option}"
+            raise UsageProblem(message, f"leave {option} out")
 
 
 class SilentCommand(TradeCommand):

@@ -77,14 +77,14 @@ def api(
     """
     from tradesdk_cli.confirm import Change, approve
 
-    asked = read_request(words, field or (), data)
-    change = Change(f"{asked.method} {asked.path}", asked.method, asked.path, asked.body, query=asked.query)
+    request = read_request(words, field or (), data)
+    change = Change(f"{request.method} {request.path}", request.method, request.path, request.body, query=request.query)
     with session(ctx) as run:
-        if asked.method == "GET" and dry_run:
+        if request.method == "GET" and dry_run:
             run.out.one(change.as_dict())
             run.out.note("nothing was sent (--dry-run)")
-        elif asked.method == "GET" or approve(run, change, yes=yes, dry_run=dry_run):
-            _show(run.out, run.client.request(asked.method, asked.path, query=asked.query, json=asked.body))
+        elif request.method == "GET" or approve(run, change, yes=yes, dry_run=dry_run):
+            _show(run.out, run.client.request(request.method, request.path, query=request.query, json=request.body))
 
 
 def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -> RawRequest:
@@ -105,7 +105,7 @@ def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -
     method = words[0].upper() if len(words) == 2 else "GET" if data is None and not texts else "POST"
     if method not in _METHODS:
         raise UsageProblem(f"{one_line(words[0], 40)!r} is not a method", f"it is one of {', '.join(_METHODS)}")
-    path, query = _place(words[-1])
+    path, query = _path_and_query(words[-1])
     if path == _STREAM:
         raise UsageProblem("the stream never ends", "{trade} signals stream --help")
     if verb := next((verb for verb, endpoint in ENDPOINTS.items() if path == f"/v1/{endpoint}"), None):
@@ -128,14 +128,14 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _place(word: str) -> tuple[str, list[tuple[str, str]]]:
+def _path_and_query(word: str) -> tuple[str, list[tuple[str, str]]]:
     """Path and query. A URL with a host is refused: the key goes only to the service of the settings."""
     rest, _, fragment = word.partition("#")
     path, _, query = rest.partition("?")
     path = path if path.startswith("/") else f"/{path}"
     if fragment or not _VERSION.match(path):
-        told = "a URL" if "://" in word else repr(one_line(word, 80))
-        raise UsageProblem(f"{told} is not a path of the API", "paths begin with the version: /v1/agents")
+        shown = "a URL" if "://" in word else repr(one_line(word, 80))
+        raise UsageProblem(f"{shown} is not a path of the API", "paths begin with the version: /v1/agents")
     if "\\" in path or any(part in (".", "..") for part in unquote(path).split("/")):
         raise UsageProblem("a path has no . or .. or backslash", "write the path as the service knows it: /v1/agents")
     return quote(path, safe=_SAFE), parse_qsl(query, keep_blank_values=True)
@@ -165,9 +165,9 @@ def _json_of(data: str) -> Any:
     except OSError as error:
         raise UsageProblem(f"cannot read {where}: {error.strerror}", "-d @FILE, or -d -") from None
     except (ValueError, RecursionError) as error:
-        told = f": line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        position = f": line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise UsageProblem(
-            f"{where} is not JSON{told}", 'for example: -d \'{"name": "calm"}\', -d @body.json'
+            f"{where} is not JSON{position}", 'for example: -d \'{"name": "calm"}\', -d @body.json'
         ) from None
 
 
@@ -181,8 +181,8 @@ def _show(out: Output, answer: RawResponse) -> None:
     except ValueError:
         if out.settings.output not in ("auto", "table") or not out.selection.is_all:
             # The text is not repeated: it may contain the key.
-            said = f"the answer is not JSON ({len(answer.content)} bytes)"
-            raise BadAnswer(said, "leave -o, --fields and --query out to see it all") from None
+            message = f"the answer is not JSON ({len(answer.content)} bytes)"
+            raise BadAnswer(message, "leave -o, --fields and --query out to see it all") from None
         lines = (f"{visible(line)}\n" for line in answer.text.splitlines())
         out.write("".join(lines) if out.on_terminal else answer.text)
         return

@@ -16,7 +16,7 @@ from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import Yes
 from tradesdk_cli.errors import SERVER, ConfigProblem, UsageProblem
 from tradesdk_cli.files import Half, atomic_write
-from tradesdk_cli.text import counted
+from tradesdk_cli.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -146,7 +146,7 @@ def _probe(
         columns = [one for one in PROBE if compare is not None or one.key != "file"]
         run.out.many(columns, [shown], empty=f"no rule is broken, and the service does what {like} does")
         if len(shown) < len(found):
-            run.out.note(f"{counted(len(found) - len(shown), 'points')} more with -v: not seen, or as {like}")
+            run.out.note(f"{plural(len(found) - len(shown), 'points')} more with -v: not seen, or as {like}")
         for ident in probe.left_behind:
             run.out.note(f"an agent could not be deleted: {run.settings.program} agents delete {ident}")
         chosen = options(found)

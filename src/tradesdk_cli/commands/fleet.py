@@ -75,10 +75,10 @@ def relay(
     with session(ctx) as run:
         url = url_of(run)
         from tradesdk.fleet import FleetRelay
-        from tradesdk_cli.retries import heard_by
+        from tradesdk_cli.retries import log_handler
 
         with (
-            heard_by(partial(_say, run.out), logging.INFO),
+            log_handler(partial(_say, run.out), logging.INFO),
             FleetRelay(run.client, chain=chain, url=url, lease=15.0 if lease is None else lease) as relay,
         ):
             relay.run()

@@ -14,7 +14,7 @@ from tradesdk_cli.errors import Interrupted, UsageProblem
 from tradesdk_cli.interrupts import DeferInterrupt, deferring, exit_code_of
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.session import wire_all
-from tradesdk_cli.text import counted, one_line
+from tradesdk_cli.text import one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -131,7 +131,7 @@ def show_list(
                 out.note("interrupted" if pages.count or again else "interrupted before the first page")
                 raise Interrupted(exit_code_of(interrupt)) from None
         if pages.ended is not None:
-            _tell_ended(out, walk, source, pages)
+            _end_early(out, walk, source, pages)
         if walk.watch is None:
             return
         time.sleep(walk.watch)
@@ -149,19 +149,19 @@ def _foot(
         # After --cursor, it would be the sum of a part.
         return [total(pages.items)] if total is not None and pages.items and walk.cursor is None else [], {}
     shown = f"the first {pages.count}" if walk.cursor is None else f"{pages.count} more"
-    told = not out.on_terminal or out.settings.verbose
+    with_cursor = not out.on_terminal or out.settings.verbose
     return (
         [f"{shown}; there is more: --all, or --limit N"],
-        {"next_cursor": _to_paste(out, walk)} if told else {},
+        {"next_cursor": _to_paste(out, walk)} if with_cursor else {},
     )
 
 
-def _tell_ended(out: Output, walk: Walk, source: Source, pages: _Pages) -> None:
+def _end_early(out: Output, walk: Walk, source: Source, pages: _Pages) -> None:
     """Prints how to continue, and raises the error that ended the list."""
     ended = pages.ended
     begin = "interrupted: " if isinstance(ended, KeyboardInterrupt) else ""
     are = "is" if pages.count == 1 else "are"
-    what = f"{counted(pages.count, source.what)} {are} {'printed' if out.file is None else 'saved'}"
+    what = f"{plural(pages.count, source.what)} {are} {'printed' if out.file is None else 'saved'}"
     out.note(f"{begin}{what}; --cursor continues there", next_cursor=_to_paste(out, walk))
     if isinstance(ended, KeyboardInterrupt):
         raise Interrupted(exit_code_of(ended)) from None
@@ -294,12 +294,12 @@ def with_names(run: Session, columns: Sequence[Column], filters: Mapping[str, ob
         return columns
     columns = [column for column in columns if filters.get(column.key) is None]
     names: dict[str, str] = {}
-    asked = False
+    fetched = False
 
     def name_of(row: Mapping[str, Any]) -> Any:
-        nonlocal asked
-        if not asked:
-            asked = True
+        nonlocal fetched
+        if not fetched:
+            fetched = True
             names.update(_names(run))
         return names.get(row.get("agent_id", ""), row.get("agent_id"))
 

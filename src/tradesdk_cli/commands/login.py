@@ -53,7 +53,7 @@ def login(
     is the default. With --mock the profile is a mock world and needs no key.
     """
 
-    place = None if keyring is None else "keyring" if keyring else "file"
+    store = None if keyring is None else "keyring" if keyring else "file"
     with session(ctx, new_profile=True) as run:
         run.out.selection.expect(*_PRINTED)
         name = run.settings.profile or "default"
@@ -61,7 +61,7 @@ def login(
         if run.settings.mock:
             _as_mock(run, name, yes=yes)
         else:
-            _as_user(run, name, place, piped=api_key_stdin, verify=verify, yes=yes)
+            _as_user(run, name, store, piped=api_key_stdin, verify=verify, yes=yes)
 
 
 def _refuse_look_alike(run: Session, name: str) -> None:
@@ -99,9 +99,9 @@ def _as_mock(run: Session, name: str, *, yes: bool) -> None:
     _say_default(run, name, default)
 
 
-def _as_user(run: Session, name: str, place: str | None, *, piped: bool, verify: bool, yes: bool) -> None:
+def _as_user(run: Session, name: str, store: str | None, *, piped: bool, verify: bool, yes: bool) -> None:
     from tradesdk.local import host_of
-    from tradesdk_cli.config.credentials import check_place, forget, keep, place_of
+    from tradesdk_cli.config.credentials import check_store, forget, keep, store_name
     from tradesdk_cli.confirm import agree
     from tradesdk_cli.errors import UsageProblem
 
@@ -110,28 +110,28 @@ def _as_user(run: Session, name: str, place: str | None, *, piped: bool, verify:
     if table.get("kind") == "mock":
         raise UsageProblem(f"the profile {name} is a mock", "name another one: trade login --profile work")
     before = table.get("key")
-    place = str(place or before or "file")
+    store = str(store or before or "file")
     base_url = _address(run, table)
     if before is not None:
         where = host_of(str(table.get("base_url") or base_url))
         agree(f"replace the login of profile {name} at {where}", yes=yes)
-    check_place(settings, place)
+    check_store(settings, store)
     key = _key(run, base_url, piped=piped)
     client = run.connect(base_url, key)
     account = _verified(run, client) if verify else {}
 
     with _writing(run, name) as write:
-        keep(settings, name, place, key)
+        keep(settings, name, store, key)
         try:
-            default = write({"base_url": base_url, "key": place})
+            default = write({"base_url": base_url, "key": store})
         except BaseException:
-            if before != place:
-                forget(settings, name, place)
+            if before != store:
+                forget(settings, name, store)
             raise
-        if before is not None and before != place:
+        if before is not None and before != store:
             forget(settings, name, before)
     shown = {"profile": name, "base_url": base_url}
-    run.out.one({**shown, **account, "key_kept_in": place_of(settings, name, place), "default": default})
+    run.out.one({**shown, **account, "key_kept_in": store_name(settings, name, store), "default": default})
     if not verify:
         run.out.note("the key was saved without a test; to test it: trade whoami")
     _say_default(run, name, default)

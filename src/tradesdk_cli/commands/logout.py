@@ -20,7 +20,7 @@ def logout(ctx: typer.Context) -> None:
     service: revoke it in the dashboard.
     """
     from tradesdk_cli.commands.login import say_way_back
-    from tradesdk_cli.config.credentials import forget, forget_halves, place_of
+    from tradesdk_cli.config.credentials import forget, forget_halves, store_name
     from tradesdk_cli.config.files import change
     from tradesdk_cli.errors import ConfigProblem
 
@@ -30,18 +30,18 @@ def logout(ctx: typer.Context) -> None:
         name = settings.profile
         removed = ["the key of a login that was killed"] if forget_halves(settings) else []
         if name is not None:
-            place = settings.files.profiles[name].get("key")
+            store = settings.files.profiles[name].get("key")
             for candidate in ("file", "keyring"):
                 # The keyring is neither imported nor opened unless the profile uses it.
-                if (candidate == "file" or place == "keyring") and forget(settings, name, candidate):
-                    removed.append(place_of(settings, name, candidate))
+                if (candidate == "file" or store == "keyring") and forget(settings, name, candidate):
+                    removed.append(store_name(settings, name, candidate))
             try:
                 change(settings.config_folder() / "config.toml", ("profiles", name), {"key": None})
             except ConfigProblem as problem:
                 if not removed:
                     raise
-                said = f"the key was removed from {', '.join(removed)}, but the settings still name it: "
-                raise ConfigProblem(said + problem.message, problem.hint) from None
+                message = f"the key was removed from {', '.join(removed)}, but the settings still name it: "
+                raise ConfigProblem(message + problem.message, problem.hint) from None
         run.out.one({"profile": name, "removed": ", ".join(removed) or None})
         if removed:
             run.out.note("the service still accepts the key: revoke it in the dashboard to disable it")

@@ -103,7 +103,7 @@ def _serve_stdio(run: Session, scope: Scope) -> None:
     async def serve() -> None:
         toolbox, token = Toolbox(run, scope), current_token()
 
-        def hear(number: int) -> bool:
+        def handle(number: int) -> bool:
             """Clients close stdin and soon send SIGTERM; requests under way finish first."""
 
             def end() -> None:
@@ -113,7 +113,7 @@ def _serve_stdio(run: Session, scope: Scope) -> None:
             threading.Thread(target=end).start()
             return True
 
-        with on_signal(hear):
+        with on_signal(handle):
             await serve_stdio(toolbox)
 
     anyio.run(serve)
@@ -136,15 +136,15 @@ def config(
     from tradesdk_cli.text import plain_dollars, usd
 
     with session(ctx) as run:
-        places = {name: os.environ[name] for name in PLACES if os.environ.get(name)}
+        variables = {name: os.environ[name] for name in PLACES if os.environ.get(name)}
         if run.settings.sources["base_url"] == "flag --base-url":
-            places |= dict.fromkeys(("TRADE_BASE_URL", "TRADE_MARKET_BASE_URL"), str(run.settings.base_url))
-        secret = [name for name, value in places.items() if without_password(value) != value]
+            variables |= dict.fromkeys(("TRADE_BASE_URL", "TRADE_MARKET_BASE_URL"), str(run.settings.base_url))
+        secret = [name for name, value in variables.items() if without_password(value) != value]
         words = [*this_program(), *run.settings.program.split()[1:], "mcp"]
         words += ["--write"] if scope.write else []
         words += ["--spend", plain_dollars(usd(scope.spend))] if scope.spend else []
         words += ["--auto-spend", plain_dollars(usd(scope.auto))] if scope.auto else []
-        shown = {name: value for name, value in places.items() if name not in secret}
+        shown = {name: value for name, value in variables.items() if name not in secret}
         print(configuration(client, words, shown))
         run.out.note(CLIENTS[client])
         for name in secret:

@@ -166,12 +166,12 @@ def report(
         spent, held = (sum(map(attrgetter(part), found)) for part in ("spent", "held"))
         money = dollars(usd(spent)) + " spent" + (f", {dollars(usd(held))} held" if held else "")
         rows = report(found, by)
-        told = run.out.on_terminal and rows and run.out.draws(many=True)
+        has_total = run.out.on_terminal and rows and run.out.draws(many=True)
         run.out.many(
             (Column(by), *SPENT),
             [rows],
             empty="nothing was bought yet" if since is until is None else "no payments in that period",
-            foot=lambda: ([money] if told else [], {}),
+            foot=lambda: ([money] if has_total else [], {}),
         )
 
 
@@ -194,9 +194,9 @@ def show(ctx: typer.Context, payment_id: PaymentId) -> None:
 Action = Literal["show", "set"]
 
 
-def _limit(name: str, told: str) -> typer.models.OptionInfo:
+def _limit(name: str, help_text: str) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
-        name, metavar="USD", help=f"With set: {told}; none removes the limit."
+        name, metavar="USD", help=f"With set: {help_text}; none removes the limit."
     )
     return option
 
@@ -253,9 +253,9 @@ def _set_budget(run: Session, changes: dict[str, str], *, yes: bool, dry_run: bo
     def changed(setting: str | None) -> str:
         now = Budget.from_json(setting)
         for name in body:
-            asked, other = (limits_of(each)[name] or "none" for each in (kept, now))
-            if asked != other:
-                meanwhile = f"{name} was {asked}, and is {other} now"
+            confirmed, other = (limits_of(each)[name] or "none" for each in (kept, now))
+            if confirmed != other:
+                meanwhile = f"{name} was {confirmed}, and is {other} now"
                 raise ConfigProblem(
                     f"another command has changed the budget: {meanwhile}; nothing was set", "run it again"
                 )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tradesdk_cli.session import Session
-    from tradesdk_cli.stream.bookmark import Place, Stream
+    from tradesdk_cli.stream.bookmark import Bookmark, Stream
     from tradesdk_cli.stream.deliver import Actions
 
 LAST = "last"
@@ -59,8 +59,8 @@ def latest(
 
     keep = keeping(token, direction=direction)
     with session(ctx) as run:
-        asked = limit if keep is None else 100  # filter all of them, then cut
-        found = run.client.signals.latest(chain=chain, limit=asked, min_confidence=min_confidence)
+        size = limit if keep is None else 100  # filter all of them, then cut
+        found = run.client.signals.latest(chain=chain, limit=size, min_confidence=min_confidence)
         kept = list(found) if keep is None else [one for one in found if keep(one)][: limit or FIRST]
         run.out.many(SIGNALS, [wire_all(kept)], empty="no signals like this")
 
@@ -153,7 +153,7 @@ def stream(
     from functools import partial
 
     from tradesdk_cli.errors import UsageProblem
-    from tradesdk_cli.stream.bookmark import last_place, place_of_run
+    from tradesdk_cli.stream.bookmark import bookmark_of_run, last_bookmark
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
 
@@ -164,13 +164,13 @@ def stream(
             if last:
                 raise UsageProblem("a group keeps its own position", "leave --since last out")
             delivery = Delivery(run, wanted, resumes=True, marks=("replayed", "late", "redelivered"))
-            place, open_stream = _member(run, wanted, group, chain, begin, filters)
-            follow(run.out, delivery, place, open_stream, back=False, duration=duration, idle=until_idle)
+            bookmark, open_stream = _member(run, wanted, group, chain, begin, filters)
+            follow(run.out, delivery, bookmark, open_stream, back=False, duration=duration, idle=until_idle)
             return
         if last:
-            place, begin = last_place(run, chain, filters)
+            bookmark, begin = last_bookmark(run, chain, filters)
         else:
-            place = place_of_run(run, chain, filters)
+            bookmark = bookmark_of_run(run, chain, filters)
         delivery = Delivery(run, wanted, resumes=last)
         open_stream = partial(
             run.client.signals.stream,
@@ -182,12 +182,12 @@ def stream(
             reports=True,
             settle=SETTLE,
         )
-        follow(run.out, delivery, place, open_stream, back=since is not None, duration=duration, idle=until_idle)
+        follow(run.out, delivery, bookmark, open_stream, back=since is not None, duration=duration, idle=until_idle)
 
 
 def _member(
     run: Session, wanted: Actions, group: str, chain: int, since: float | None, filters: dict[str, Any]
-) -> tuple[Place, Callable[..., AbstractContextManager[Stream]]]:
+) -> tuple[Bookmark, Callable[..., AbstractContextManager[Stream]]]:
     from functools import partial
 
     from tradesdk_cli.commands.fleet import url_of

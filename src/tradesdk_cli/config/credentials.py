@@ -25,42 +25,42 @@ def key_store(settings: Settings) -> KeyStore:
     return KeyStore(settings.config_folder(), settings.home)
 
 
-def place_of(settings: Settings, profile: str, place: str) -> str:
+def store_name(settings: Settings, profile: str, kind: str) -> str:
     """The place of a saved key, for people; `place` is `file` or `keyring`."""
-    return key_store(settings).where(profile, place)
+    return key_store(settings).where(profile, kind)
 
 
-def check_place(settings: Settings, place: str) -> None:
+def check_store(settings: Settings, kind: str) -> None:
     """Refuses a keyring that cannot be used, before the key is typed.
 
     Raises:
         ConfigProblem: the reason.
     """
-    if place == "keyring":
+    if kind == "keyring":
         with problems(), key_store(settings).keyring():
             pass
 
 
-def kept_key(settings: Settings, profile: str, place: str) -> str:
+def kept_key(settings: Settings, profile: str, kind: str) -> str:
     """The saved key.
 
     Raises:
         ConfigProblem: there is none, other users can read it, or it cannot be read.
     """
-    if place == "file":
+    if kind == "file":
         forget_halves(settings)
     with problems():
-        return key_store(settings).read(profile, place)
+        return key_store(settings).read(profile, kind)
 
 
-def keep(settings: Settings, profile: str, place: str, key: str) -> None:
+def keep(settings: Settings, profile: str, kind: str, key: str) -> None:
     """Saves a key, replacing an earlier one.
 
     Raises:
         ConfigProblem: it cannot be written.
     """
     store = key_store(settings)
-    if place == "keyring":
+    if kind == "keyring":
         with problems(), store.keyring() as ring:
             ring.set_password(*store.account(profile), key)
         return
@@ -77,14 +77,14 @@ def keep(settings: Settings, profile: str, place: str, key: str) -> None:
         ) from None
 
 
-def forget(settings: Settings, profile: str, place: str) -> bool:
+def forget(settings: Settings, profile: str, kind: str) -> bool:
     """Removes a key; True when there was one.
 
     Raises:
         ConfigProblem: it cannot be removed.
     """
     store = key_store(settings)
-    if place == "keyring":
+    if kind == "keyring":
         with problems(), store.keyring() as ring:
             if ring.get_password(*store.account(profile)) is None:
                 return False
@@ -120,7 +120,7 @@ def service_key(settings: Settings, address: str, *, market: bool = False) -> tu
     own = addresses_of(settings.table)
     if origin_of(address) not in map(origin_of, own):
         raise _elsewhere(name, own, address, settings.sources.get("market_url" if market else "base_url", ""))
-    return kept_key(settings, name, kept), f"profile {name} ({place_of(settings, name, kept)})"
+    return kept_key(settings, name, kept), f"profile {name} ({store_name(settings, name, kept)})"
 
 
 def addresses_of(table: Mapping[str, Any]) -> list[str]:
@@ -183,12 +183,12 @@ def _refuse_project(settings: Settings, address: str, source: str) -> None:
 
 def _elsewhere(profile: str, addresses: list[str], address: str, source: str) -> ConfigProblem:
     own = " and ".join(dict.fromkeys(map(host_of, addresses)))
-    said = source.removeprefix("flag ") or "another setting"
+    setting = source.removeprefix("flag ") or "another setting"
     meant = f"the key is for {own}" if own else "the profile names no address of its own"
-    way = f"leave {said} out" if source.startswith("flag") else f"unset {said}"
+    way = f"leave {setting} out" if source.startswith("flag") else f"unset {setting}"
     if not own:
         way = f"trade config set base_url URL --profile {profile}"
     return ConfigProblem(
-        f"the key of profile {profile} is not sent to {host_of(address)}, which {said} names: {meant}",
+        f"the key of profile {profile} is not sent to {host_of(address)}, which {setting} names: {meant}",
         f"{way}, or set the key for that address: TRADE_API_KEY",
     )

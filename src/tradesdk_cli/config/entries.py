@@ -10,7 +10,7 @@ from tradesdk.local import Profiles
 from tradesdk_cli.choices import FORMATS
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.redact import is_secret_setting
-from tradesdk_cli.text import counted, one_line, visible
+from tradesdk_cli.text import one_line, plural, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def check(values: Mapping[str, Any], where: str, *, project: bool) -> dict[str, 
 def _kind_of(value: Any) -> str:
     """The kind of a value, without repeating it: it may be a key or a password."""
     if isinstance(value, str):
-        return f"a text of {counted(len(value), 'characters')}"
+        return f"a text of {plural(len(value), 'characters')}"
     kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "a table"}
     return kinds.get(type(value), "a date or a time")
 

@@ -183,7 +183,7 @@ def changing(path: Path) -> Iterator[tuple[dict[str, Any], Callable[[Sequence[st
         ConfigProblem: the file is not TOML, cannot be written, or cannot be changed without losing comments.
     """
     real = Path(os.path.realpath(path))
-    with _told(path):
+    with _file_errors(path):
         real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     in_use = ConfigProblem(
         f"another command is changing {path}; nothing was changed", "run it again when that one is done"
@@ -197,7 +197,7 @@ def changing(path: Path) -> Iterator[tuple[dict[str, Any], Callable[[Sequence[st
         before = now()
         text = edited(before, path, table, values)
         if text != before:
-            with _told(path):
+            with _file_errors(path):
                 atomic_write(real, text, mode=None if real.exists() else 0o600)
 
     with locked(str(real), in_use, wait=_PATIENCE):  # else two commands would overwrite each other's changes
@@ -233,29 +233,29 @@ def edited(text: str, path: Path, table: Sequence[str], values: Mapping[str, Any
     raise ConfigProblem(f"{path} cannot be changed without losing its comments", f"change {names} by hand")
 
 
-def _put(place: MutableMapping[str, Any], table: Sequence[str], values: Mapping[str, Any]) -> None:
+def _put(current: MutableMapping[str, Any], table: Sequence[str], values: Mapping[str, Any]) -> None:
     """Sets values in a tomlkit document or in plain tables. None removes one."""
     from tomlkit.items import Comment, Table, Whitespace
 
     for part in table:
-        if part not in place and not any(value is not None for value in values.values()):
+        if part not in current and not any(value is not None for value in values.values()):
             return
-        place = place.setdefault(part, {})
+        current = current.setdefault(part, {})
     for name, value in values.items():
         if value is None:
-            place.pop(name, None)
+            current.pop(name, None)
             continue
         # A new setting goes below the others, above trailing comments, which are about the next table.
-        body: list[Any] = place.value.body if isinstance(place, Table) and name not in place else []
+        body: list[Any] = current.value.body if isinstance(current, Table) and name not in current else []
         behind: list[Any] = []
         while body and isinstance(body[-1][1], (Comment, Whitespace)):
             behind.insert(0, body.pop())
-        place[name] = value
+        current[name] = value
         body.extend(behind)
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _file_errors(path: Path) -> Iterator[None]:
     """Turns OSError into an error that names the file."""
     try:
         yield

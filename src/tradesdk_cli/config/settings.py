@@ -192,8 +192,8 @@ def resolve(
         sources=sources,
         files=files,
     )
-    place = table.get("key")
-    sources["api_key"] = "TRADE_API_KEY" if settings.api_key else f"profile {profile} ({place})" if place else DEFAULT
+    store = table.get("key")
+    sources["api_key"] = "TRADE_API_KEY" if settings.api_key else f"profile {profile} ({store})" if store else DEFAULT
     return replace(settings, warnings=tuple(_surprises(settings, flags, environ)))
 
 

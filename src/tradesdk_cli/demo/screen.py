@@ -66,11 +66,11 @@ class Screen:
         for command, what in tries:
             between = "\n  " if narrow else " " * (width + 2 - len(command))
             self._print(Text.assemble((command, "cyan"), between, what), _INDENT)
-        place = Path(sys.argv[0])
+        script = Path(sys.argv[0])
         if (
-            place.name == "trade" and shutil.which("trade") is None
+            script.name == "trade" and shutil.which("trade") is None
         ):  # called by its path, without activating the environment
-            self._print(Text(f"(here trade is {place}; . {place.parent / 'activate'} puts it on the PATH)"), _INDENT)
+            self._print(Text(f"(here trade is {script}; . {script.parent / 'activate'} puts it on the PATH)"), _INDENT)
 
     def _print(self, text: Text, indent: int = 0, hang: int = 0) -> None:
         """Prints `text`, indented and wrapped; the next lines begin `hang` cells further right."""

@@ -20,7 +20,7 @@ from tradesdk_cli.demo.screen import Screen
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.mockworld import mock_server_class
 from tradesdk_cli.output.columns import AGENTS, SIGNALS, Column
-from tradesdk_cli.retries import heard_by, say
+from tradesdk_cli.retries import log_handler, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,7 @@ class DemoFailed(CliError):
         )
 
 
-def tell(out: Output) -> None:
+def run_tour(out: Output) -> None:
     """Runs the whole demo and prints it.
 
     Raises:
@@ -81,7 +81,7 @@ def tell(out: Output) -> None:
     out.says_waits = False  # this clock never waits
     # Without a handler, Python would print the log's warnings among the steps.
     with (
-        heard_by(partial(say, out, lambda: None), logging.DEBUG if out.settings.verbose else logging.WARNING),
+        log_handler(partial(say, out, lambda: None), logging.DEBUG if out.settings.verbose else logging.WARNING),
         _own_budgets_aside(),
         server_class(seed=_SEED, clock=clock) as server,
         TradeClient(api_key="mock_full_demo", base_url=server.url, clock=clock) as client,
@@ -169,8 +169,8 @@ def _play(screen: Screen, names: dict[str, Any]) -> None:
                 for item in value(text):
                     if isinstance(item, tradesdk.StreamSignal):
                         came = " (from the history)" if item.replayed else ""
-                        told = f"{item.direction:<4} {item.token_symbol:<5} {item.confidence:.0%} at "
-                        screen.result(f"{told}{item.price_usd:.4g} USD{came}")
+                        signal_text = f"{item.direction:<4} {item.token_symbol:<5} {item.confidence:.0%} at "
+                        screen.result(f"{signal_text}{item.price_usd:.4g} USD{came}")
                     elif isinstance(item, tradesdk.Connected):
                         screen.result("connected" if item.connects == 1 else "connected again")
                     elif isinstance(item, tradesdk.Disconnected):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tradesdk_cli.errors import CONFIG, CONFLICT, NOT_FOUND, CliError
-from tradesdk_cli.text import counted, unmistakable
+from tradesdk_cli.text import plural, unmistakable
 
 State = Literal["pending", "approved", "refused", "started", "done", "unknown"]
 
@@ -92,7 +92,7 @@ class Action:
         if not self.is_purchase:
             return f"{self.content['do']} an agent"
         tokens = len(self.content["body"].get("tokens", ()))
-        return f"buy {self.content['what']}" + (f" for {counted(tokens, 'tokens')}" if tokens else "")
+        return f"buy {self.content['what']}" + (f" for {plural(tokens, 'tokens')}" if tokens else "")
 
     @property
     def summary(self) -> str:
@@ -310,8 +310,8 @@ class Decisions(Approvals):
             shown = code if code.isalnum() and len(code) <= _CODE_LENGTH * 2 else "with that code"
             raise ApprovalError("approval_unknown", f"there is no action {shown}", listed, exit_code=NOT_FOUND)
         if action.expired(now):
-            told = f"{action.code} has expired: nothing was done"
-            raise ApprovalError("approval_expired", told, "the client can prepare it again")
+            message = f"{action.code} has expired: nothing was done"
+            raise ApprovalError("approval_expired", message, "the client can prepare it again")
         if action.state != "pending":
             words = {"started": "has begun", "unknown": "was started, and its outcome is unknown"}
             state = words.get(action.state, f"is {action.state}")

@@ -64,7 +64,7 @@ class Toolbox:
         self.approvals = Approvals(approvals_file(run.ledger_file))
         self._run = run
         self._now = now
-        self._places = [anyio.CapacityLimiter(AT_ONCE) for _ in range(2)]
+        self._limiters = [anyio.CapacityLimiter(AT_ONCE) for _ in range(2)]
         self._writes = Writes()
         self._opening = anyio.Lock()
         self._opened: dict[str, Any] = {}
@@ -98,7 +98,7 @@ class Toolbox:
         given = checked(tool, arguments)
         writes = name in ("market_buy", "agent_change") or given.get("action") == "resume"
         with anyio.move_on_after(self.within if within is None else within):
-            async with self._places[writes]:
+            async with self._limiters[writes]:
                 try:
                     answer = self._list(name, given) if name in _LISTS else getattr(self, f"_{name}")(given)
                     return fitting(await answer)
@@ -240,7 +240,7 @@ class Toolbox:
         left = quote.spending.left_usd
         spend = self.scope.spend
         answer = {
-            "what": call.told(),
+            "what": call.description(),
             "price_usd": plain_dollars(quote.price),
             "budgets_leave_usd": None if left is None else plain_dollars(left),
             "session_leaves_usd": plain_dollars(usd(self.limit.left)),
@@ -449,10 +449,10 @@ class Toolbox:
             }
             action = await self._ask(self.approvals.prepare, content, effect)
         if action.state == "pending":
-            told = {name: {"before": _inside(before.get(name)), "after": _inside(changes[name])} for name in changes}
+            diff = {name: {"before": _inside(before.get(name)), "after": _inside(changes[name])} for name in changes}
             return {
                 **self._required(action),
-                "changes": {"before": marked(before), "after": None} if operation == "delete" else told,
+                "changes": {"before": marked(before), "after": None} if operation == "delete" else diff,
             }
         if action.state == "refused":
             raise own("approval_refused")

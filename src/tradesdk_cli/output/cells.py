@@ -157,8 +157,8 @@ def ago(seconds: float, now: float) -> str:
     if span < 1:
         return "now"
     units = ((2 * _DAY, _DAY, "d"), (_HOUR, _HOUR, "h"), (_MINUTE, _MINUTE, "min"), (0, 1, "s"))
-    told = next(f"{int(span // unit):,} {name}" for least, unit, name in units if span >= least)
-    return f"{told} ago" if seconds < now else f"in {told}"
+    distance = next(f"{int(span // unit):,} {name}" for least, unit, name in units if span >= least)
+    return f"{distance} ago" if seconds < now else f"in {distance}"
 
 
 def short_ago(seconds: float, now: float) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.output.formats import ROWS, Rows
 from tradesdk_cli.output.printer import columns_of, in_words
-from tradesdk_cli.text import counted, visible
+from tradesdk_cli.text import plural, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,10 +35,10 @@ class Lines:
         """The format."""
         self._rows: Rows | None = None
         self._table: GrowingTable | None = None
-        self._left_out_said = False
+        self._left_out_noted = False
         self._count: int | None = None
         if self.form == "json":
-            what = "-o json" if out.settings.output == "json" else out.place
+            what = "-o json" if out.settings.output == "json" else out.destination
             raise UsageProblem(f"{what} is one array, and a stream has no end", "use -o ndjson")
         if not out.selection.asks:
             self._columns_there(dict.fromkeys(out.selection.fields or names))
@@ -71,8 +71,8 @@ class Lines:
         if self._file is not None:
             self._file.forget()
         if self._count is not None:
-            text = f"{counted(self._count, 'items')} added to {self._out.place}"
-            self._out.event("written", text, file=self._out.place, items=self._count)
+            text = f"{plural(self._count, 'items')} added to {self._out.destination}"
+            self._out.event("written", text, file=self._out.destination, items=self._count)
             self._count = None
 
     def _columns_there(self, row: Item) -> list[str] | None:
@@ -88,8 +88,8 @@ class Lines:
             self._rows = Rows(self.form, there or list(row), self._out.settings.times)
             begin = self._rows.header() if there is None else ""
         more = [name for name in row if name not in self._rows.names]
-        if more and not self._left_out_said:
-            self._left_out_said = True
+        if more and not self._left_out_noted:
+            self._left_out_noted = True
             shown = ", ".join(visible(name, 60) for name in more[:_NAMED])
             self._out.event("left_out", f"left out, because there is no column for it: {shown}", fields=more)
         return begin + self._rows.row(row)

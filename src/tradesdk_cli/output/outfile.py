@@ -53,7 +53,7 @@ class OutFile:
         self.shown = visible(str(path))
         self.form = ENDINGS.get(path.suffix.lower())
         """The format of its ending; None without one."""
-        with self._told():
+        with self._file_errors():
             self._special = _refuse_unwritable(path, self.shown)
             self.path = path if self._special else Path(os.path.realpath(path))  # a link is followed
         if by_ending and not self._special and path.suffix and self.form is None:
@@ -72,7 +72,7 @@ class OutFile:
 
     def begin(self) -> None:
         """Begins a result."""
-        with self._told():
+        with self._file_errors():
             if self._special:
                 self._file = _opened(self.path)
                 return
@@ -82,7 +82,7 @@ class OutFile:
     def commit(self, *, partly: bool = False) -> str:
         """The complete result replaces the file; with `partly`, it is saved beside it. Returns its path."""
         ending = ".part" if partly and self._half else ""
-        with self._told():
+        with self._file_errors():
             if self._half is not None:
                 self._half.commit(Path(f"{self.path}{ending}"))
             elif self._file is not None:
@@ -106,7 +106,7 @@ class OutFile:
         removed:
         its signal is delivered again.
         """
-        with self._told():
+        with self._file_errors():
             if not self._special and self.path.exists():
                 _end_last_row(self.path, resumed)
             self._file = _opened(self.path)
@@ -119,7 +119,7 @@ class OutFile:
         """
         if form not in ROWS or self._special or not self.path.is_file():
             return None
-        with self._told(), self.path.open("rb") as file:
+        with self._file_errors(), self.path.open("rb") as file:
             first = file.readline(_BLOCK)
         if not first.strip():
             return None
@@ -135,7 +135,7 @@ class OutFile:
         """Writes text at once, as UTF-8. If it cannot be written whole, nothing of it is left."""
         assert self._file is not None  # noqa: S101  # a result or a stream has begun
         before = None if self._special else self._file.seek(0, os.SEEK_END)
-        with self._told():
+        with self._file_errors():
             try:
                 _write_all(self._file, text.encode("utf-8", "backslashreplace"))
             except OSError:
@@ -145,7 +145,7 @@ class OutFile:
                 raise
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _file_errors(self) -> Iterator[None]:
         """Turns OSError into an error that names the file."""
         try:
             yield
@@ -175,9 +175,9 @@ def _refuse_unwritable(path: Path, shown: str) -> bool:
     folder = path.parent if special else Path(os.path.realpath(path)).parent
     if not special and not folder.is_dir():
         raise UsageProblem(f"--out: there is no folder {visible(str(folder))}", "make it first, or choose another file")
-    for place, wanted in ((path, os.W_OK), (folder, os.W_OK | os.X_OK)):
-        if place.exists() and not os.access(place, wanted) and not (special and place is folder):
-            raise UsageProblem(f"--out: {visible(str(place))} may not be written", "choose another file")
+    for checked, wanted in ((path, os.W_OK), (folder, os.W_OK | os.X_OK)):
+        if checked.exists() and not os.access(checked, wanted) and not (special and checked is folder):
+            raise UsageProblem(f"--out: {visible(str(checked))} may not be written", "choose another file")
     return special
 
 

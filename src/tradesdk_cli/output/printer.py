@@ -10,7 +10,7 @@ from tradesdk_cli.errors import ClosedPipe, Unwritable
 from tradesdk_cli.output.formats import ROWS, Rows, as_rows, with_times
 from tradesdk_cli.output.select import Selection
 from tradesdk_cli.output.stderr import Notes
-from tradesdk_cli.text import counted, is_unicode, to_json, visible
+from tradesdk_cli.text import is_unicode, plural, to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Output(Notes):
         return self.format_for(many=True) in (*ROWS, "table") and not self.selection.asks
 
     @property
-    def place(self) -> str:
+    def destination(self) -> str:
         """The destination of results, for messages."""
         return "standard output" if self.file is None else self.file.shown
 
@@ -250,8 +250,8 @@ class Output(Notes):
             self.file.forget()
             raise
         found = {} if items is None else {"items": items()}
-        what = "" if items is None else f"{counted(found['items'], 'items')} "
-        kept = f"; {self.place} is as it was" if self.partly else ""
+        what = "" if items is None else f"{plural(found['items'], 'items')} "
+        kept = f"; {self.destination} is as it was" if self.partly else ""
         self.event("written", f"{what}written to {place}{kept}", file=place, **found)
 
     # Writing

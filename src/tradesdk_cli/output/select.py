@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.output.formats import flatten
-from tradesdk_cli.text import counted, one_line, visible
+from tradesdk_cli.text import one_line, plural, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -129,12 +129,12 @@ def _like(name: str, names: Sequence[str], most: int) -> list[str]:
 
 def _put(picked: dict[str, Any], path: list[str], value: Any) -> None:
     *way, last = path
-    place = picked
+    target = picked
     for name in way:
-        inner = place.get(name)
+        inner = target.get(name)
         # A copy: an object that was picked whole belongs to the result.
-        place[name] = place = dict(inner) if isinstance(inner, dict) else {}
-    place[last] = value
+        target[name] = target = dict(inner) if isinstance(inner, dict) else {}
+    target[last] = value
 
 
 def _at(item: Any, name: str) -> Any:
@@ -190,7 +190,7 @@ def _compiled(query: str) -> Callable[[Any], Any]:
     from jmespath.exceptions import JMESPathError
 
     @contextmanager
-    def told() -> Iterator[None]:
+    def query_errors() -> Iterator[None]:
         try:
             yield
         except RecursionError:
@@ -198,13 +198,13 @@ def _compiled(query: str) -> Callable[[Any], Any]:
         except (JMESPathError, ArithmeticError, TypeError, ValueError) as error:
             raise UsageProblem(f"--query: {one_line(str(error), 300)}", _EXAMPLE) from None
 
-    with told(), warnings.catch_warnings():
+    with query_errors(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `active` without inner quotes is deprecated, but accepted
         expression: Any = jmespath.compile(query)
         _check_functions(expression.parsed)
 
     def search(value: Any) -> Any:
-        with told():
+        with query_errors():
             found = expression.search(value)
             _refuse_what_is_no_json(found)
         return found
@@ -228,7 +228,7 @@ def _check_functions(node: Any) -> None:
         signature = table[name]["signature"]
         variadic = bool(signature) and bool(signature[-1].get("variadic"))
         if given < len(signature) or (given > len(signature) and not variadic):
-            wanted = ("at least " if variadic else "") + counted(len(signature), "arguments")
+            wanted = ("at least " if variadic else "") + plural(len(signature), "arguments")
             raise UsageProblem(f"--query: {name}() takes {wanted}, not {given}", _EXAMPLE)
     for child in node["children"]:
         if isinstance(child, dict):

@@ -11,7 +11,7 @@ import sys
 from time import monotonic
 from typing import Any
 
-from tradesdk_cli.text import PLAIN, counted, is_unicode, one_line, to_json, visible
+from tradesdk_cli.text import PLAIN, is_unicode, one_line, plural, to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Progress:
         self._begin = monotonic()
         self.on_line = out.stderr.isatty() and out.environ.get("TERM") != "dumb"
         """True when the line is overwritten."""
-        self._said = self._begin - _EVERY_LINE if self.on_line else self._begin
+        self._printed_at = self._begin - _EVERY_LINE if self.on_line else self._begin
         self._shown = False
 
     def __enter__(self) -> Progress:
@@ -55,9 +55,9 @@ class Progress:
         """Updates the number of finished items."""
         self._done = done
         now = monotonic()
-        if now - self._begin < APPEARS_AFTER or now - self._said < (_EVERY_LINE if self.on_line else _EVERY_NOTE):
+        if now - self._begin < APPEARS_AFTER or now - self._printed_at < (_EVERY_LINE if self.on_line else _EVERY_NOTE):
             return
-        self._said = now
+        self._printed_at = now
         if self.on_line:
             self._draw(self._counted)
         else:
@@ -79,8 +79,8 @@ class Progress:
     @property
     def _counted(self) -> str:
         if self._total is None:
-            return counted(self._done, self._what)
-        return f"{self._done} of {counted(self._total, self._what)}"
+            return plural(self._done, self._what)
+        return f"{self._done} of {plural(self._total, self._what)}"
 
     def _draw(self, text: str) -> None:
         stderr = self._out.stderr
@@ -173,7 +173,7 @@ class Notes:
             for item in (*before, last | fields):
                 self.report(item)
             return
-        self._tell(" · ".join(parts))
+        self._print_note(" · ".join(parts))
         for key, value in fields.items():
             self._say(self.paint("dim", f"{key.replace('_', ' ')}: ") + visible(str(value)))
 
@@ -182,9 +182,9 @@ class Notes:
         if self.machine_notes:
             self.report({"type": kind, "note": one_line(text), **fields})
         else:
-            self._tell(text)
+            self._print_note(text)
 
-    def _tell(self, text: str) -> None:
+    def _print_note(self, text: str) -> None:
         for line in self._lines(one_line(text)):
             self._say(self.paint("dim", line))
 

@@ -248,7 +248,7 @@ def render_one(
     scalars = [(name, key, value) for name, key, value in fields if not _is_rows(value)]
     room = min(_NAME_WIDTH, max((cell_len(name) for name, _, _ in scalars), default=0))
     for name, key, value in scalars:
-        content = _told(key, value, now)
+        content = _field_text(key, value, now)
         if width is not None:
             _cut_value(content)
         for line in _named(name, content, room, width):
@@ -263,7 +263,7 @@ def render_one(
             render_list(console, columns, value, width, now=now)
 
 
-def _told(key: str, value: Any, clock: Clock | None) -> Text:
+def _field_text(key: str, value: Any, clock: Clock | None) -> Text:
     """A value of a single item, which has more room than a table."""
     kind = kind_of(key)
     now = clock() if clock is not None and kind in ("time", "moment") else None

@@ -113,13 +113,13 @@ def _agreed(run: Session, wallet: Wallet | None, call: Call, client: MarketClien
     if wallet is None or not (can_ask() if not allowed else not run.out.machine_notes):
         return most
     say_target(run.out, run.target(market=True))
-    run.out.note(f"{call.told()}, wallet {wallet.address}")
+    run.out.note(f"{call.description()}, wallet {wallet.address}")
     if allowed:
         return most
     found: DryRun = getattr(client.dry_run, call.method)(**given, purchase=terms.purchase)
     if found.refusal is not None and found.refusal.code == "unknown_token":
         raise found.refusal
-    if not ask(f"{call.told()} costs {dollars(quote.price)}. Pay?"):
+    if not ask(f"{call.description()} costs {dollars(quote.price)}. Pay?"):
         raise Declined("nothing was paid")
     return plain_dollars(quote.price)
 
@@ -147,36 +147,38 @@ def _bought(wallet: Wallet | None, buy: Callable[[], MarketResult[Any]]) -> Mark
 
 
 @contextmanager
-def waited_for(run: Session, under_way: Callable[[], bool], tell: Callable[[], object]) -> Iterator[Callable[[], None]]:
+def waited_for(
+    run: Session, under_way: Callable[[], bool], on_stop: Callable[[], object]
+) -> Iterator[Callable[[], None]]:
     """Inside, the first signal waits for the answer of a payment `under_way`; others end the command at once.
 
     In that case `tell` prints the next step. Yields a function to call at the end: it raises `Interrupted` if a signal
     waited.
     """
-    heard: list[StopRequested] = []
+    stops: list[StopRequested] = []
 
-    def hear(number: int) -> bool:
-        told = StopRequested(number)
-        if heard or not under_way():
-            raise told
-        heard.append(told)
+    def handle(number: int) -> bool:
+        stop = StopRequested(number)
+        if stops or not under_way():
+            raise stop
+        stops.append(stop)
         name = "Ctrl-C" if number == signal.SIGINT else "the same signal"
         run.out.note(f"a payment is under way: waiting for its answer; {name} again stops at once")
         return True
 
     def end() -> None:
-        if heard:
+        if stops:
             run.out.note("interrupted after the answer arrived")
-            raise Interrupted(exit_code_of(heard[0]))
+            raise Interrupted(exit_code_of(stops[0]))
 
     try:
-        with on_signal(hear):
+        with on_signal(handle):
             yield end
-    except KeyboardInterrupt as told:
+    except KeyboardInterrupt as stop:
         run.out.after_ctrl_c()
-        tell()
+        on_stop()
         run.out.note("interrupted")
-        raise Interrupted(exit_code_of(told)) from None
+        raise Interrupted(exit_code_of(stop)) from None
 
 
 def say_under_way(run: Session, line: str, waits: bool) -> None:
@@ -202,11 +204,11 @@ def _say_unfinished(run: Session, began: float) -> None:
         return
     resume = f"{run.settings.program} pay resume {last.id}"
     if last.stage is PaymentStage.SENT:
-        told = f"was being paid: {resume}, or the same command, continues it"
+        text = f"was being paid: {resume}, or the same command, continues it"
     else:
         span = " for 60 s" if last.purchase is None else ""
-        told = f"was paid, and the answer is kept: the same command prints it{span}, {resume} at any time"
-    run.out.note(f"{dollars(last.amount_usd)} {told}")
+        text = f"was paid, and the answer is kept: the same command prints it{span}, {resume} at any time"
+    run.out.note(f"{dollars(last.amount_usd)} {text}")
 
 
 # Results
@@ -224,9 +226,9 @@ def kept(run: Session, results: Sequence[MarketResult[Any]]) -> Iterator[None]:
         commands = ", ".join(f"{run.settings.program} pay resume {payment.id}" for payment in payments)
         what = "your answer is kept" if len(payments) == 1 else "your answers are kept"
         kind = type(error) if isinstance(error, Unwritable) else Unprinted
-        told = kind(error.message, f"{what}: {commands}")
-        told.about = {"charged": payments[-1].charged, "payment": of_error(payments[-1])}
-        raise told from None
+        failure = kind(error.message, f"{what}: {commands}")
+        failure.about = {"charged": payments[-1].charged, "payment": of_error(payments[-1])}
+        raise failure from None
 
 
 def show(run: Session, verb: str, result: MarketResult[Any]) -> None:
@@ -276,18 +278,18 @@ def _models(out: Output, verb: str) -> Sequence[Any]:
 
 def _show_dry_run(run: Session, call: Call, found: DryRun) -> None:
     """Prints the request, its price, and the payment to sign or the reason for a refusal."""
-    asked, refusal = found.authorization, found.refusal
+    authorization, refusal = found.authorization, found.refusal
     shown: dict[str, Any] = {
         "method": "POST",
         "path": call.path,
         "body": call.body(),
         "price_usd": plain_dollars(found.quote.price),
-        "amount_usd": None if asked is None else plain_dollars(usd(int(asked["value"]))),
+        "amount_usd": None if authorization is None else plain_dollars(usd(int(authorization["value"]))),
         **room(found.quote.spending),
-        "authorization": asked,
+        "authorization": authorization,
         "refusal": None if refusal is None else {"code": refusal.code, "message": refusal.message},
     }
-    if asked is None and refusal is None and found.existing is not None:
+    if authorization is None and refusal is None and found.existing is not None:
         answered = f"{found.existing.updated_at:%Y-%m-%d %H:%M:%S} UTC"
         note = f"the answer of {answered} is kept: without --dry-run it is returned again, and costs nothing"
         run.out.note(note, payment=found.existing.id)
@@ -306,12 +308,12 @@ def _account_for(run: Session, client: MarketClient, result: MarketResult[Any]) 
     if result.payment is None:
         run.out.note("this cost nothing")
     elif result.again:
-        _tell_before(run, result, result.payment)
+        _note_earlier(run, result, result.payment)
     else:
-        _tell(run, client, result.payment)
+        _note_payment(run, client, result.payment)
 
 
-def _tell_before(run: Session, result: MarketResult[Any], payment: Payment) -> None:
+def _note_earlier(run: Session, result: MarketResult[Any], payment: Payment) -> None:
     """Prints that nothing was paid now, and the age of the answer."""
     answered = result.answered_at
     if answered is None:
@@ -325,7 +327,7 @@ def _tell_before(run: Session, result: MarketResult[Any], payment: Payment) -> N
     run.out.note(text, **(fields if run.out.machine_notes else {}))
 
 
-def _tell(run: Session, client: MarketClient, payment: Payment) -> None:
+def _note_payment(run: Session, client: MarketClient, payment: Payment) -> None:
     """Prints the amount, the payer, and what is left of the budgets."""
     receipt = payment.receipt
     transactions = [receipt.transaction] if receipt is not None and receipt.transaction else []

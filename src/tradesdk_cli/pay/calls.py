@@ -9,7 +9,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.text import counted
+from tradesdk_cli.text import plural
 
 ENDPOINTS = {
     "signals": "token-signals",
@@ -92,9 +92,9 @@ class Call:
             tokens = [TokenQuery(name, limit) for name, limit in map(split_token, self.tokens)]
         return {"tokens": tokens, **self.arguments}
 
-    def told(self) -> str:
+    def description(self) -> str:
         """A short description: `token-prices for 2 tokens`."""
-        return self.endpoint + (f" for {counted(len(self.tokens), 'tokens')}" if self.tokens else "")
+        return self.endpoint + (f" for {plural(len(self.tokens), 'tokens')}" if self.tokens else "")
 
     def body(self) -> dict[str, Any]:
         """The request, for people."""

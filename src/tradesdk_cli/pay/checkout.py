@@ -66,9 +66,9 @@ def amount_of(option: str, text: str) -> str:
     except InvalidArgumentError:
         given = one_line(text) if text.strip() else repr(text)
         given = given if len(given) <= _LONGEST_AMOUNT else "that"  # it may be a pasted key
-        said = f"{option}: {given} is not an amount in dollars: write digits, with at most six decimals"
+        message = f"{option}: {given} is not an amount in dollars: write digits, with at most six decimals"
         hint = f"without a dollar sign, which a shell takes for a variable: {option} 0.10"
-        raise UsageProblem(said, hint) from None
+        raise UsageProblem(message, hint) from None
     return text
 
 

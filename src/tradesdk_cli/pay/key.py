@@ -48,7 +48,7 @@ def import_key(ctx: typer.Context, wallet: WalletFile = None) -> None:
         from tradesdk_cli.wallet import KEY, KEY_HINT, hidden
 
         # Check the file before the key is typed.
-        _place(run, wallet)
+        _new_keystore(run, wallet)
         typed = hidden("the private key: ") if sys.stdin.isatty() else sys.stdin.readline(_LONGEST)
         key = bare_key(typed, KEY)
         if not key:
@@ -108,13 +108,13 @@ def _create(run: Session, wallet: Path | None, key: str | None) -> None:
     from tradesdk_cli.wallet import ask_new_password
 
     _refuse_mock(run)
-    path = _place(run, wallet)
+    path = _new_keystore(run, wallet)
     made = create_keystore(path, ask_new_password(), key)
     run.out.one({"address": made, "kept_in": str(path)})
     run.out.note("it needs USDC on Base to pay with, and no ETH; a little is enough: it is for small payments")
 
 
-def _place(run: Session, wallet: Path | None) -> Path:
+def _new_keystore(run: Session, wallet: Path | None) -> Path:
     from tradesdk_cli.wallet import keystore_path
 
     path = keystore_path(run.settings, wallet)

@@ -28,27 +28,27 @@ def mark(
     run: Session, payment_id: str | None, older_than: float | None, *, paid: bool, yes: bool, dry_run: bool
 ) -> None:
     """Stores a person's mark for one payment, or for all that expired at least `older_than` seconds ago."""
-    now, said = run.now(), "paid" if paid else "unpaid"
+    now, label = run.now(), "paid" if paid else "unpaid"
     money, taken = ("its money is", "it was taken") if payment_id else ("their money is", "some was taken")
     warning = f"{money} no longer held then; if {taken}, the budget is wrong by it"
     warnings = () if paid else (warning,)
     if payment_id is not None:
         payment = found_in(run, payment_id)
         about = {name: value for name, value in brief(payment, now).items() if name in _ABOUT and value is not None}
-        what, path = f"mark the payment {payment.id} as {said}", f"payments/{payment.id}"
-        change = Change(what, LEDGER, path, {"mark": said}, about=about, warnings=warnings, needs_yes=False)
+        what, path = f"mark the payment {payment.id} as {label}", f"payments/{payment.id}"
+        change = Change(what, LEDGER, path, {"mark": label}, about=about, warnings=warnings, needs_yes=False)
         if approve(run, change, yes=yes, dry_run=dry_run):
             run.out.one(brief(client_for(run, payment).payments.mark(payment.id, paid=paid), run.now()))
         return
     sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True, limit=ALL)
     found = [one for one in sent if one.is_expired(now) and one.counts_until + (older_than or 0) <= now]
-    what = f"mark {len(found)} payments of {dollars(usd(sum(one.counted for one in found)))} as {said}"
+    what = f"mark {len(found)} payments of {dollars(usd(sum(one.counted for one in found)))} as {label}"
     about = {"payments": [one.id for one in found]}
     if not found:
         run.out.note("no unproven payment expired that long ago")
     elif approve(
         run,
-        Change(what, LEDGER, "payments", {"mark": said}, about=about, warnings=warnings),
+        Change(what, LEDGER, "payments", {"mark": label}, about=about, warnings=warnings),
         yes=yes,
         dry_run=dry_run,
     ):
@@ -59,7 +59,7 @@ def mark(
             except PaymentRefusedError:  # another process has resolved it
                 continue
         run.out.many(PAYMENTS, [[brief(payment, now) for payment in marked]], empty="nothing was marked")
-        run.out.note(f"{len(marked)} of {len(found)} payments were marked as {said}")
+        run.out.note(f"{len(marked)} of {len(found)} payments were marked as {label}")
 
 
 def show_unfinished(run: Session) -> None:
@@ -113,12 +113,12 @@ def _rows(found: Reconciliation, now: float) -> Iterator[dict[str, Any]]:
             yield _row(payment, _outcome(payment, now), str(getattr(error, "message", error)), now)
     for payment, verdict in found.witnessed:
         yield _witnessed(payment, verdict, now)
-    said = witnessed | {payment.id for payment, _ in found.failed}
+    handled = witnessed | {payment.id for payment, _ in found.failed}
     for payment in found.unresolved:
-        if payment.id not in said:
+        if payment.id not in handled:
             yield _row(payment, "unresolved", _reason(payment) or "unknown whether it was paid", now)
     for payment in found.live:
-        if payment.id not in said:
+        if payment.id not in handled:
             yield _row(payment, "live", f"it could still be taken until {payment.expires_at:%H:%M:%S} UTC", now)
 
 
@@ -140,16 +140,16 @@ def _say_what_is_left(run: Session, found: Reconciliation) -> bool:
 
 def _witnessed(payment: Payment, verdict: ChainVerdict, now: float) -> dict[str, Any]:
     """The row of a payment that was checked on the chain."""
-    said = f"chain: {verdict.reason}"
+    message = f"chain: {verdict.reason}"
     if verdict.paid is None:
-        said = "; ".join(filter(None, (_reason(payment), f"the chain does not decide: {verdict.reason}")))
+        message = "; ".join(filter(None, (_reason(payment), f"the chain does not decide: {verdict.reason}")))
     elif verdict.paid:
-        said += f": {dollars(verdict.amount_usd or payment.amount_usd)} was taken"
-        said += "" if payment.stage is PaymentStage.ANSWERED else ", and no answer came"
+        message += f": {dollars(verdict.amount_usd or payment.amount_usd)} was taken"
+        message += "" if payment.stage is PaymentStage.ANSWERED else ", and no answer came"
     else:
-        said += ": its money is no longer held"
+        message += ": its money is no longer held"
     undecided = "unresolved" if payment.paid is None else _outcome(payment, now)
-    return _row(payment, "released" if verdict.paid is False else undecided, said, now)
+    return _row(payment, "released" if verdict.paid is False else undecided, message, now)
 
 
 def _outcome(payment: Payment, now: float) -> str:

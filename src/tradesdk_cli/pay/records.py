@@ -170,14 +170,14 @@ def room(spending: Spending) -> dict[str, Any]:
 
 def left_over(spending: Spending) -> str:
     """The amount left in words: `$4.94 left today`; empty without such a budget."""
-    left, told = min(_rooms(spending), key=lambda one: one[0], default=(0, ""))
-    return f"{dollars(usd(left))} left {told}" if told else ""
+    left, period = min(_rooms(spending), key=lambda one: one[0], default=(0, ""))
+    return f"{dollars(usd(left))} left {period}" if period else ""
 
 
 def _rooms(spending: Spending) -> list[tuple[int, str]]:
     """The amount left in each window."""
-    rooms = [(getattr(spending, name).left, told) for name, told in _WINDOWS.items()]
-    return [(left, told) for left, told in rooms if left is not None]
+    rooms = [(getattr(spending, name).left, period) for name, period in _WINDOWS.items()]
+    return [(left, period) for left, period in rooms if left is not None]
 
 
 def _read(content: bytes) -> Any:

@@ -123,8 +123,8 @@ class _Canvas:
         return self._down(value) // 4
 
     def line(self, points: Sequence[tuple[float, float]]) -> None:
-        places = [(self.across(at, self.columns * 2), self._down(value)) for at, value in points]
-        for (x, y), (right, down) in zip(places, places[1:] or places, strict=False):
+        dots = [(self.across(at, self.columns * 2), self._down(value)) for at, value in points]
+        for (x, y), (right, down) in zip(dots, dots[1:] or dots, strict=False):
             steps = max(abs(right - x), abs(down - y), 1)
             for step in range(steps + 1):
                 across, below = x + round((right - x) * step / steps), y + round((down - y) * step / steps)
@@ -157,10 +157,10 @@ def value_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
     step = factor * power
     decimals = max(0, -math.floor(math.log10(step) + 1e-9) + (factor == 2.5))
     first, last = math.floor(low / step + 1e-6), math.ceil(high / step - 1e-6)
-    return [(number * step, _told(number * step, decimals)) for number in range(first, last + 1)]
+    return [(number * step, _label(number * step, decimals)) for number in range(first, last + 1)]
 
 
-def _told(value: float, decimals: int) -> str:
+def _label(value: float, decimals: int) -> str:
     text = f"{round(value, decimals) + 0.0:,.{decimals}f}"  # + 0.0 turns -0.0 into 0.0
     return text if len(text) <= _LABEL else f"{value:.3g}"
 
@@ -184,9 +184,9 @@ def _time_axis(canvas: _Canvas) -> str:
     step = next((step for step in _TIME_STEPS if span / step <= most), _TIME_STEPS[-1])
     line, at = "", math.ceil(canvas.begin / step) * step
     while at <= canvas.end and len(line) < canvas.columns:
-        text, place = _moment(at, step), canvas.across(at, canvas.columns)
-        if place >= len(line) + (2 if line else 0) and place + len(text) <= canvas.columns:
-            line = line.ljust(place) + text
+        text, position = _moment(at, step), canvas.across(at, canvas.columns)
+        if position >= len(line) + (2 if line else 0) and position + len(text) <= canvas.columns:
+            line = line.ljust(position) + text
         at += step
     return line or _moment(canvas.begin, 0)[: canvas.columns]
 

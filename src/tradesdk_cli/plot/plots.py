@@ -169,10 +169,10 @@ def _address(run: Session, symbol: str, chain: int) -> str | None:
     """The address in signals of this symbol; None without such signals."""
     if _is_address(symbol):
         return symbol
-    signals, asked = run.client.signals, symbol.strip().casefold()
+    signals, folded = run.client.signals, symbol.strip().casefold()
 
     def named(found: Any) -> list[str]:
-        return list(dict.fromkeys(one.token_address for one in found if one.token_symbol.casefold() == asked))
+        return list(dict.fromkeys(one.token_address for one in found if one.token_symbol.casefold() == folded))
 
     addresses = named(signals.latest(chain=chain, limit=_PAGE)) or named(
         signals.history(chain=chain, limit=_PAGE, max_items=_LOOK_BACK)

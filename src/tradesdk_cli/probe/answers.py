@@ -35,7 +35,7 @@ class Answer:
     paid: bool = False
 
     @property
-    def asked(self) -> str:
+    def request(self) -> str:
         return f"{self.method} {urlsplit(self.url).path}"
 
     @property
@@ -119,7 +119,7 @@ class Answers(dict[str, Answer]):
         """
         answer = self[name]
         if answer.status not in expected:
-            raise Unseen(f"{answer.asked}: {answer.problem or answer.status}")
+            raise Unseen(f"{answer.request}: {answer.problem or answer.status}")
         return answer.status
 
     def offer(self) -> dict[str, Any]:
@@ -128,12 +128,12 @@ class Answers(dict[str, Answer]):
         Raises:
             Unseen: there is none, or it is invalid.
         """
-        found = next(filter(None, self.offer_places()), None)
+        found = next(filter(None, self.offers()), None)
         if found is None:
             raise Unseen("the 402 has no offer that can be read, in PAYMENT-REQUIRED or in its body")
         return found
 
-    def offer_places(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    def offers(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
         """The offer in the header of a 402, and that in its body."""
         self.status("offer", 402)
         answer = self["offer"]

@@ -28,7 +28,7 @@ from tradesdk_cli.errors import CliError
 from tradesdk_cli.health import LastAnswer
 from tradesdk_cli.probe.answers import NONE, Answer, Answers
 from tradesdk_cli.probe.rules import CHANGE, CONFIDENCE, MARKET
-from tradesdk_cli.retries import heard_by
+from tradesdk_cli.retries import log_handler
 
 LONGEST = 35.0  # two heartbeats of the usual interval
 _ONE = 5.0  # seconds for one answer
@@ -47,26 +47,26 @@ WRITES = ("create", "patch", "empty_patch", "unknown_field", "bounds", "unknown_
 ClientT = TypeVar("ClientT", TradeClient, MarketClient)
 
 
-class _Heard(LastAnswer):
+class _LastRequest(LastAnswer):
     """The last request of the SDK's log, with its answer."""
 
     answer: Answer | None = None
     _paid = False
 
-    def hear(self, record: logging.LogRecord) -> None:
-        said = vars(record).get("wire", {})
-        if not urlsplit(said.get("url", "")).path:
+    def handle(self, record: logging.LogRecord) -> None:
+        wire = vars(record).get("wire", {})
+        if not urlsplit(wire.get("url", "")).path:
             return  # a node of the chain, which is logged without a path
-        super().hear(record)
-        match said.get("event"):
+        super().handle(record)
+        match wire.get("event"):
             case "request":
-                self._paid = "payment-signature" in said["headers"]
+                self._paid = "payment-signature" in wire["headers"]
                 self.answer = None
             case "answer":
-                found = Answer(said["method"], said["url"], said["status"], said["headers"], said["body"] or "")
+                found = Answer(wire["method"], wire["url"], wire["status"], wire["headers"], wire["body"] or "")
                 self.answer = replace(found, paid=self._paid)
             case "failure":
-                self.answer = Answer(said["method"], said["url"], problem=said["problem"], paid=self._paid)
+                self.answer = Answer(wire["method"], wire["url"], problem=wire["problem"], paid=self._paid)
 
 
 class Probe:
@@ -91,7 +91,7 @@ class Probe:
     ) -> None:
         self._trade, self._market, self._clock, self._write, self._pay = trade, market, clock, write, pay
         self._end = clock.monotonic() + LONGEST
-        self._heard = _Heard(clock.now)
+        self._last = _LastRequest(clock.now)
         self.answers = Answers()
         self.left_behind: list[str] = []
         """Ids of agents that could not be deleted."""
@@ -109,11 +109,11 @@ class Probe:
             reasons |= dict.fromkeys((*MARKET, "market_here"), "no address of market data is set")
         reasons["pay"] = "only with --pay USD"
         trade = self._trade
-        with heard_by(self._heard.hear, log="tradesdk.wire", alone=True):
+        with log_handler(self._last.handle, log="tradesdk.wire", alone=True):
             error = self._ask("account", trade, lambda client: client.request("GET", "/v1/account"))
             if error is not None and self.answers.get("account", NONE).status in (0, 401, 429):
                 raise error
-            self.answers.ahead = self._heard.difference
+            self.answers.ahead = self._last.difference
             stream = self._once(trade).signals.stream(
                 chain=8453, heartbeats=True, unknown_events=True, reports=True, idle_timeout=LONGEST
             )
@@ -146,17 +146,17 @@ class Probe:
         seconds, found = min(at_most, self._left), None
         if seconds <= 0:
             return None
-        self._heard.answer = None
+        self._last.answer = None
         try:
             send(self._once(client, seconds))
         except TradeError as error:
             found = error
             self.answers.reasons.setdefault(name, error.message)
-        heard = self._heard.answer
-        if heard is not None and isinstance(found, APIResponseError) and not heard.text.strip():
-            heard = Answer(heard.method, heard.url, problem=found.message)  # such as a body that is too large
-        if heard is not None:
-            self.answers[name] = heard
+        answer = self._last.answer
+        if answer is not None and isinstance(found, APIResponseError) and not answer.text.strip():
+            answer = Answer(answer.method, answer.url, problem=found.message)  # such as a body that is too large
+        if answer is not None:
+            self.answers[name] = answer
         return found
 
     def _get(self, name: str, path: str, *, at_most: float = _ONE, **query: Any) -> TradeError | None:
@@ -184,7 +184,7 @@ class Probe:
         self._get("no_filter", "/v1/trades", agent_id="unknown")
         self._get("limit_0", "/v1/trades", limit=0)
         self._get("start", "/v1/agents/unknown/start")
-        patience = _ENDLESS + 3 * self._heard.seconds  # a slow refusal must not look like a stream
+        patience = _ENDLESS + 3 * self._last.seconds  # a slow refusal must not look like a stream
         error = self._get("stream_filter", "/v1/signals/stream", at_most=patience, chain=8453, min_confidence=2)
         a.endless = isinstance(error, APITimeoutError)
 
@@ -281,8 +281,8 @@ class Probe:
                 self._once(self._trade).agents.delete(ident)
             except TradeError:
                 self.left_behind.append(str(ident))
-            if self._heard.answer is not None:
-                a["delete"] = self._heard.answer
+            if self._last.answer is not None:
+                a["delete"] = self._last.answer
 
     def _listen(self, stream: SignalStream[StreamItem], opened: float) -> None:
         """Read the stream until heartbeats and a signal have arrived, or the time is up."""
@@ -302,8 +302,8 @@ class Probe:
                     beat = now if is_new else None
                 elif isinstance(item, StreamSignal) and is_new and not self._has_looked:
                     self._look(item, now)
-                is_heard = sum(a.intervals) >= _LONG_ENOUGH and self._has_looked
-                if isinstance(item, Disconnected) or self._left <= 0 or is_heard:
+                is_measured = sum(a.intervals) >= _LONG_ENOUGH and self._has_looked
+                if isinstance(item, Disconnected) or self._left <= 0 or is_measured:
                     break
                 ready = self._clock.monotonic()
         except TradeError as error:
@@ -321,13 +321,13 @@ class Probe:
         a, since, missed = self.answers, int(signal.timestamp.timestamp()) - _MARGIN, -1.0
         for second in range(_LOOKS + 1):
             self._clock.sleep(max(0.0, arrived + second - self._clock.monotonic()))
-            asked = self._clock.monotonic() - arrived
+            elapsed = self._clock.monotonic() - arrived
             self._get("lag", "/v1/signals/history", chain=8453, limit=100, **{"from": since})
             answer = a.get("lag", NONE)
             if any(one.get("id") == signal.id for one in answer.items()):
                 a.lag = missed, self._clock.monotonic() - arrived
                 return
-            missed = asked if answer.ok else missed
+            missed = elapsed if answer.ok else missed
             if self._left <= 1:
                 break
         a.reasons["lag"] = f"a signal was not in the history after {max(missed, 0):.0f} s"

@@ -258,13 +258,13 @@ def offers(a: Answers) -> str:
 
 def offer_in(a: Answers) -> str:
     a.offer()
-    header, body = a.offer_places()
+    header, body = a.offers()
     return "body" if header is None else "header" if body is None else "both"
 
 
 def reason_in(a: Answers) -> str:
     a.offer()
-    header, _ = a.offer_places()
+    header, _ = a.offers()
     if header is None:
         raise Unseen("the offer is in the body, and the reason with it")
     if isinstance(header.get("error"), str):

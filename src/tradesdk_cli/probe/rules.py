@@ -81,7 +81,7 @@ def broken(a: Answers) -> dict[str, list[str]]:
                 _meaning(a, name, answer),
             ]
             for rule, seen in (one for check in checks for one in check):
-                found.setdefault(rule, []).append(f"{answer.asked}: {seen}")
+                found.setdefault(rule, []).append(f"{answer.request}: {seen}")
     for event in a.events:
         if isinstance(event, InvalidEvent):
             found.setdefault("stream", []).append(event.reason)

@@ -40,7 +40,7 @@ class Stream(Protocol):
     def close(self) -> None: ...
 
 
-class Place:
+class Bookmark:
     """The position file of a run.
 
     Attributes:
@@ -90,7 +90,7 @@ class Place:
                 raise  # else the next run repeats it
 
 
-def last_place(run: Session, chain: int, filters: Mapping[str, object]) -> tuple[Place, float | None]:
+def last_bookmark(run: Session, chain: int, filters: Mapping[str, object]) -> tuple[Bookmark, float | None]:
     """The position of `--since last`, and, while there is none, the time to begin at; None: now.
 
     Each combination of filters and output file has its own position. It is that of the last run with `--since last`,
@@ -102,9 +102,9 @@ def last_place(run: Session, chain: int, filters: Mapping[str, object]) -> tuple
     """
     stem = _stem(run, chain, filters)
     file = _with(stem, ".json")
-    place = Place(file, needed=True)
+    bookmark = Bookmark(file, needed=True)
     if file.exists():
-        return place, None
+        return bookmark, None
     runs = [each for each in _of_runs(stem) if each.suffix == ".json"]
     if runs:
         last = max(runs, key=lambda each: each.stat().st_mtime_ns)
@@ -113,7 +113,7 @@ def last_place(run: Session, chain: int, filters: Mapping[str, object]) -> tuple
             file.symlink_to(last.name)
         except OSError:  # a system without links
             last.replace(file)
-        return place, None
+        return bookmark, None
     since = None
     if run.out.file is not None:
         from tradesdk_cli.output.outfile import last_time
@@ -121,10 +121,10 @@ def last_place(run: Session, chain: int, filters: Mapping[str, object]) -> tuple
         since = last_time(run.out.file.path, run.out.format_for(many=True))
     begins = "now" if since is None else "with the last signal in the file"
     run.out.event("no_last", f"no earlier run like this one saved its position, so it begins {begins}")
-    return place, since
+    return bookmark, since
 
 
-def place_of_run(run: Session, chain: int, filters: Mapping[str, object]) -> Place:
+def bookmark_of_run(run: Session, chain: int, filters: Mapping[str, object]) -> Bookmark:
     """The position file of a run without `--since last`, for the first one with it.
 
     After a run with `--since last`, nothing is saved: this run begins later, so signals since that one are not done.
@@ -134,12 +134,12 @@ def place_of_run(run: Session, chain: int, filters: Mapping[str, object]) -> Pla
     with contextlib.suppress(ConfigProblem, TradeError, OSError):  # the command that needs it reports the error
         stem = _stem(run, chain, filters)
         if not _with(stem, ".json").exists():
-            return Place(
+            return Bookmark(
                 _with(stem, f"{_RUN}{time.time_ns():x}.json"),
                 needed=False,
                 earlier=lambda: [] if _with(stem, ".json").is_symlink() else _of_runs(stem),
             )
-    return Place(None, needed=False)
+    return Bookmark(None, needed=False)
 
 
 def _stem(run: Session, chain: int, filters: Mapping[str, object]) -> Path:

@@ -10,7 +10,7 @@ import typer
 
 from tradesdk_cli.cli.params import whole
 from tradesdk_cli.errors import OTHER
-from tradesdk_cli.text import counted, span
+from tradesdk_cli.text import plural, span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,7 +120,7 @@ class Delivery:
         parts = [
             *(f"{number} {name}" for number, name in ((self.replayed, "replayed"), (self.late, "late")) if number),
             *more,
-            *([counted(self.commands_failed, "failed commands")] if self.commands_failed else []),
+            *([plural(self.commands_failed, "failed commands")] if self.commands_failed else []),
         ]
         counts = {
             "signals": self.signals,
@@ -131,7 +131,7 @@ class Delivery:
             "seconds": round(seconds, 3),
         }
         took = span(seconds) if seconds >= 60 else f"{seconds:.1f} s"
-        text = f"{counted(self.signals, 'signals')} in {took}" + (": " + ", ".join(parts) if parts else "")
+        text = f"{plural(self.signals, 'signals')} in {took}" + (": " + ", ".join(parts) if parts else "")
         self._out.event("summary", text, **counts)
 
     def finish(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk import StreamSignal, StreamStats
 from tradesdk.fleet import FleetSignals
-from tradesdk_cli.stream.bookmark import Place
+from tradesdk_cli.stream.bookmark import Bookmark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ class GroupStream:
         self._signals.close()
 
 
-class GroupPlace(Place):
+class GroupPlace(Bookmark):
     """The group keeps its position."""
 
     def __init__(self) -> None:

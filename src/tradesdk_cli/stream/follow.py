@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, Interrupted
 from tradesdk_cli.interrupts import deferring, exit_code_of
-from tradesdk_cli.retries import heard_by
-from tradesdk_cli.stream.bookmark import CheckpointProblem, Place
+from tradesdk_cli.retries import log_handler
+from tradesdk_cli.stream.bookmark import Bookmark, CheckpointProblem
 from tradesdk_cli.stream.deliver import Delivery
 from tradesdk_cli.stream.watchdog import Watchdog
-from tradesdk_cli.text import counted, one_line
+from tradesdk_cli.text import one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ class NoStream(CliError):
 def follow(
     out: Output,
     delivery: Delivery,
-    place: Place,
+    bookmark: Bookmark,
     open_stream: Callable[..., AbstractContextManager[Stream]],
     *,
     back: bool,
@@ -65,16 +65,16 @@ def follow(
     """
     stats: StreamStats | None = None
     reason = None
-    end = _End(back, place.goes_on)
+    end = _End(back, bookmark.goes_on)
     out.says_waits = False  # `_say_wait` prints them
     try:
-        with deferring(end.comes) as told:
+        with deferring(end.comes) as deferral:
             try:
-                waits = heard_by(partial(_say_wait, out, end), logging.WARNING)
-                with _explained(), waits, place.opened(open_stream) as stream:
+                waits = log_handler(partial(_say_wait, out, end), logging.WARNING)
+                with _explained(), waits, bookmark.opened(open_stream) as stream:
                     end.stream = stream
                     try:
-                        reason = _deliver(out, delivery, place, stream, end, told, duration, idle)
+                        reason = _deliver(out, delivery, bookmark, stream, end, deferral, duration, idle)
                     finally:
                         stats, end.stream = stream.stats, None
             except KeyboardInterrupt as interrupt:
@@ -119,10 +119,10 @@ class _End:
 def _deliver(
     out: Output,
     delivery: Delivery,
-    place: Place,
+    bookmark: Bookmark,
     stream: Stream,
     end: _End,
-    told: DeferInterrupt,
+    deferral: DeferInterrupt,
     duration: float | None,
     idle: float | None,
 ) -> str | None:
@@ -142,12 +142,12 @@ def _deliver(
             if isinstance(item, StreamSignal):
                 watch.working()
                 teller.signal(item)
-                with told.shut():  # an exception within the model's code would become another error
+                with deferral.shut():  # an exception within the model's code would become another error
                     event = wire_of(item)
                 # A signal written to a file is always acknowledged, even at Ctrl-C: else it would be written twice.
-                with told.shut() if delivery.into_file else nullcontext():
+                with deferral.shut() if delivery.into_file else nullcontext():
                     delivery.signal(event)
-                    place.ack(stream, item)
+                    bookmark.ack(stream, item)
                 if delivery.complete:
                     break
                 watch.idle()
@@ -183,7 +183,7 @@ class _Teller:
     def end(self) -> None:
         """Prints how many of the last signals came from the history."""
         if self._replayed:
-            text = f"{counted(self._replayed, 'signals')} came from the history, not live"
+            text = f"{plural(self._replayed, 'signals')} came from the history, not live"
             self._out.event("replayed", text, signals=self._replayed)
             self._replayed = 0
 
@@ -240,14 +240,14 @@ def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
         "gaps": stats.gaps,
         "catching_up": end.catching_up,
     }
-    told = (
+    parts = (
         (f"connected {stats.connects} times", stats.connects > 1),
-        (counted(stats.duplicates, "duplicates") + " dropped", stats.duplicates),
+        (plural(stats.duplicates, "duplicates") + " dropped", stats.duplicates),
         (f"{stats.invalid} unreadable", stats.invalid),
-        (counted(stats.gaps, "gaps"), stats.gaps),
+        (plural(stats.gaps, "gaps"), stats.gaps),
         (f"ended before all that was missed was read from the history; {end.how}", end.catching_up),
     )
-    delivery.summary(*(text for text, there in told if there), **counts)
+    delivery.summary(*(text for text, there in parts if there), **counts)
 
 
 def _say_wait(out: Output, end: _End, record: logging.LogRecord) -> None:

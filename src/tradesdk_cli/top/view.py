@@ -24,7 +24,7 @@ from tradesdk_cli.output.cells import ago, cell, moment
 from tradesdk_cli.output.columns import Column, to_profit, to_stop
 from tradesdk_cli.output.table import fitted
 from tradesdk_cli.plot.chart import shows_ascii_only
-from tradesdk_cli.text import counted, one_line, visible
+from tradesdk_cli.text import one_line, plural, visible
 from tradesdk_cli.top.reader import HeldOutput, Source, chains_of, read, skipped
 from tradesdk_cli.top.state import Board, Item
 
@@ -179,7 +179,7 @@ def _title(board: Board, part: str, count: int, room: int, now: Moment, width: i
     elif age is None:
         text.append("reading …", style="dim")
     else:
-        text.append(f"{counted(count, 'agents' if part == 'agents' else 'open positions')}, ")
+        text.append(f"{plural(count, 'agents' if part == 'agents' else 'open positions')}, ")
         text.append(f"{age:.0f} s ago" if age >= 1 else "now", style="yellow" if age > _OLD else "dim")
         if count > room:
             text.append(f"; {count - room} do not fit")
@@ -187,11 +187,11 @@ def _title(board: Board, part: str, count: int, room: int, now: Moment, width: i
 
 
 def _foot(board: Board, now: Moment, width: int, *, keys: bool) -> list[Text]:
-    said, style = visible(board.note, _LONGEST), "dim"
+    message, style = visible(board.note, _LONGEST), "dim"
     if board.problem is not None:
         since = max(0.0, now.mono - board.read_at["problem"])
-        said, style = f"error, {since:.0f} s ago: {visible(board.problem, _LONGEST)}", "red"
-    lines = [Text(line, style=style) for line in wrap(said, max(width, 20))]  # the whole reason
+        message, style = f"error, {since:.0f} s ago: {visible(board.problem, _LONGEST)}", "red"
+    lines = [Text(line, style=style) for line in wrap(message, max(width, 20))]  # the whole reason
     return [*lines, *([Text("q quits", style="dim")] if keys else [])]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk.local import host_of, origin_of
 from tradesdk_cli.config.settings import is_loopback
-from tradesdk_cli.diagnostics import control_was_asked
+from tradesdk_cli.diagnostics import log_control_request
 from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, UsageProblem
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class ControlProblem(CliError):
     code = "mock"
 
 
-def ask(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> dict[str, Any]:
+def send(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> dict[str, Any]:
     """The response of `/_mock/{path}` on this run's mock. `body` is sent as JSON, or is a state file.
 
     Raises:
@@ -41,13 +41,13 @@ def ask(run: Session, method: str, path: str, body: dict[str, Any] | bytes | Non
         ControlProblem: nothing answers there, or not in time, or it is not a mock server.
         RefusedByMock: it refused.
     """
-    answer = _parsed(asked(run, method, path, body))
+    answer = _parsed(fetch(run, method, path, body))
     if not isinstance(answer, dict):
         raise no_mock(run)
     return answer
 
 
-def asked(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> bytes:
+def fetch(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> bytes:
     """The body of a successful response. Raises as `ask` does."""
     content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     sent, received = _STATE if isinstance(body, bytes) else _JSON, _STATE if path == "snapshot" else _JSON
@@ -60,7 +60,7 @@ def asked(run: Session, method: str, path: str, body: dict[str, Any] | bytes | N
         status, answered = _over_http(run, base, method, path, content, sent, large=_STATE in (sent, received))
     good, took = 200 <= status < 300, time.monotonic() - began
     kinds = (sent, received if good else _JSON)
-    control_was_asked(method, f"{base}/_mock/{path}", content, status, answered, took, kinds)
+    log_control_request(method, f"{base}/_mock/{path}", content, status, answered, took, kinds)
     if good:
         return answered
     answer = _parsed(answered)
@@ -143,7 +143,7 @@ def _served_at(run: Session) -> str:
     return run.settings.base_url or os.environ.get("TRADE_BASE_URL") or f"http://127.0.0.1:{PORT}"
 
 
-def place(run: Session) -> str:
+def mock_name(run: Session) -> str:
     """The mock's name for people."""
     return (
         f"the embedded mock (world {run.settings.world})"

@@ -14,7 +14,7 @@ from tradesdk_cli.cli.group import Verbs, noun
 from tradesdk_cli.cli.params import A_TIME, AgentId, AnyChain, DryRun, Yes, number, unix_or_date, whole
 from tradesdk_cli.commands import mock
 from tradesdk_cli.commands.lists import refuse_query
-from tradesdk_cli.commands.mock.control import ask, forget_what_was, json_of, no_mock, pairs, place
+from tradesdk_cli.commands.mock.control import forget_what_was, json_of, mock_name, no_mock, pairs, send
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.output.columns import BALANCES, EMITTED, KEYS, LOG, SETTLEMENTS, SUBMISSIONS
 from tradesdk_cli.session import session
@@ -254,7 +254,7 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
         def answer_for(agent_id: str = "") -> dict[str, Any]:
             words = {name: quote(word, safe="") for name, word in (ids | {"agent_id": agent_id}).items()}
             try:
-                return ask(run, operation.method, operation.path.format(**words) + query, body)
+                return send(run, operation.method, operation.path.format(**words) + query, body)
             except RefusedByMock as error:
                 unit = operation.parameters[0].unit if ids and error.status in (404, 409) else ""
                 look = command.look or _LISTS.get(unit)
@@ -264,13 +264,13 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
         if command.loses is not None:
             from tradesdk_cli.confirm import Change, approve
 
-            what = f"{operation.path} {place(run)}: delete {command.loses}"
-            change = Change(what, operation.method, f"/_mock/{operation.path}", fields or None, mock=place(run))
+            what = f"{operation.path} {mock_name(run)}: delete {command.loses}"
+            change = Change(what, operation.method, f"/_mock/{operation.path}", fields or None, mock=mock_name(run))
             if not approve(run, change, yes=given["yes"], dry_run=given["dry_run"]):
                 return
             answer_for()
             forget_what_was(run)
-            answer = ask(run, "GET", "status")
+            answer = send(run, "GET", "status")
         elif "agent_id" in ids:
             from tradesdk_cli.lookup import AGENTS, reached
 

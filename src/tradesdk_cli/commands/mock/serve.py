@@ -98,7 +98,7 @@ def serve(
         options = _gap_options(gap or [], gaps)
         try:
             with (
-                _told_to_stop() as stop,
+                _stop_event() as stop,
                 server_class(
                     seed=seed,
                     host=host,
@@ -124,10 +124,10 @@ def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: boo
     from tradesdk_cli.config.settings import is_loopback
 
     key = f"mock_full_{tenant}"
-    said = {"url": server.url, "api_key": key, "read_only_key": f"mock_read_{tenant}", "seed": server.world.seed}
+    info = {"url": server.url, "api_key": key, "read_only_key": f"mock_read_{tenant}", "seed": server.world.seed}
     if server.market_url != server.url:
-        said["market_url"] = server.market_url
-    out.one(said)
+        info["market_url"] = server.market_url
+    out.one(info)
     # A server on all addresses is also on the loopback address, the only one that clients accept without TLS.
     here = f"http://{_ANY[host]}:{server.port}" if host in _ANY else server.url
     out.note(f"in another terminal: export TRADE_BASE_URL={here} TRADE_API_KEY={key}")
@@ -164,7 +164,7 @@ def _serving_hint(error: Exception, db: Path | None, *, seeded: bool) -> str:
 
 
 @contextmanager
-def _told_to_stop() -> Iterator[threading.Event]:
+def _stop_event() -> Iterator[threading.Event]:
     """An event that SIGTERM sets, from the start on; Ctrl-C raises as usual."""
     stop = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda *_: stop.set())

@@ -9,7 +9,7 @@ import typer
 
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import DryRun, Yes
-from tradesdk_cli.commands.mock.control import ask, asked, forget_what_was, no_mock, place
+from tradesdk_cli.commands.mock.control import fetch, forget_what_was, mock_name, no_mock, send
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.files import atomic_write
 from tradesdk_cli.session import session
@@ -35,7 +35,7 @@ def snapshot(
             raise UsageProblem(f"{file} exists already", "--force overwrites it")
         if any(file.with_name(file.name + end).exists() for end in ("-wal", "-shm")):
             raise CliError(f"{file} is a state file in use, or one that was not closed", "choose another file")
-        state = asked(run, "GET", "snapshot")
+        state = fetch(run, "GET", "snapshot")
         if not state.startswith(b"SQLite format 3\0"):
             raise no_mock(run)
         try:
@@ -65,8 +65,8 @@ def restore(
     with session(ctx) as run:
         if not file.is_file():
             raise UsageProblem(f"{file} is {'not a file' if file.exists() else 'not there'}", hint)
-        what = f"restore {file} in {place(run)}: delete its present state"
-        if not approve(run, Change(what, "POST", "/_mock/restore", mock=place(run)), yes=yes, dry_run=dry_run):
+        what = f"restore {file} in {mock_name(run)}: delete its present state"
+        if not approve(run, Change(what, "POST", "/_mock/restore", mock=mock_name(run)), yes=yes, dry_run=dry_run):
             return
         log = file.with_name(f"{file.name}-wal")
         if log.exists() and log.stat().st_size:  # the last writes are in those files
@@ -74,11 +74,11 @@ def restore(
                 f"{file} is in use, or was not closed", "trade mock serve --db FILE, and trade mock snapshot"
             )
         try:
-            ask(run, "POST", "restore", file.read_bytes())
+            send(run, "POST", "restore", file.read_bytes())
         except OSError as error:
             raise CliError(f"cannot read {file}: {error.strerror}", hint) from None
         except RefusedByMock as error:
             error.hint = f"nothing was changed; {hint}"
             raise
         forget_what_was(run)
-        run.out.one(ask(run, "GET", "status"))
+        run.out.one(send(run, "GET", "status"))
