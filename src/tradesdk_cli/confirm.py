@@ -84,8 +84,8 @@ def approve(run: Session, change: Change, *, yes: bool, dry_run: bool | None) ->
     First, stderr shows the target and the change: lines for people, one object for programs.
 
     Raises:
-        UsageProblem: nobody can be asked and `--yes` is missing.
-        Declined: the person said no.
+        UsageProblem: there is no terminal, and `--yes` is missing.
+        Declined: the person answered no.
         Interrupted: Ctrl-C instead of an answer.
     """
     out = run.out
@@ -127,8 +127,8 @@ def agree(what: str, *, yes: bool) -> None:
     """Asks before `what` is done, for a change without a request and without `--dry-run`.
 
     Raises:
-        UsageProblem: nobody can be asked and `--yes` is missing.
-        Declined: the person said no.
+        UsageProblem: there is no terminal, and `--yes` is missing.
+        Declined: the person answered no.
     """
     check(what, yes=yes, dry_run=None)
     if not yes and not ask(f"{what}?"):

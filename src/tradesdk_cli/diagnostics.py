@@ -174,9 +174,9 @@ def curl_line(wire: Mapping[str, Any]) -> tuple[str, list[str]]:
         words += ["--data-raw", _quoted(body)]
     elif wire["bytes"]:
         words += ["--data-binary", "@FILE"]
-        left_out.append("the file: its name belongs where FILE stands")
+        left_out.append("the file: replace FILE by its name")
     if _HIDDEN in url or (body is not None and _HIDDEN in body):
-        left_out.append(f"a secret, where {_HIDDEN} stands")
+        left_out.append(f"a secret: replace {_HIDDEN} by it")
     return " ".join(words), left_out
 
 

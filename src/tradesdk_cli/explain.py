@@ -325,7 +325,7 @@ def _once_more(payment: Payment, code: str) -> str:
     mark = f"{TRADE} pay reconcile --mark paid {payment.id}"
     if code == "unresolved_payment":
         other = "" if payment.charged is True else ", or --mark unpaid"
-        return f"say what it was: {mark}{other}; after that it can be bought again"
+        return f"mark the payment: {mark}{other}; then it can be bought again"
     return f"to buy it again: add --purchase NAME, or first {mark}; 10 minutes after the first try the command does"
 
 

@@ -19,7 +19,7 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal,
 
 
 def end_at_once() -> None:
-    """Until `raise_again`, Ctrl-C ends the process: what is being imported could swallow or wrap an exception."""
+    """Until `raise_again`, Ctrl-C ends the process: an import could swallow or wrap an exception."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 

@@ -192,6 +192,6 @@ def bare_key(text: str, variable: str = "TRADE_API_KEY") -> str:
         if not variable.endswith(line[1].upper().replace("-", "_")):
             from tradesdk_cli.errors import ConfigProblem
 
-            raise ConfigProblem(f"this line sets {line[1]}, and what is needed is {variable}", "give the key alone")
+            raise ConfigProblem(f"this line sets {line[1]}, not {variable}", "give the key alone")
         text = line[2]
     return text.strip("\"' \t")

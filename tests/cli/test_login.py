@@ -461,7 +461,7 @@ def test_a_line_that_sets_another_variable_is_refused(shell: Terminal, service: 
         line = f"export {name}={private}\n"
         run = shell("login", "--api-key-stdin", "--yes", "--base-url", service.url, stdin=line)
         assert (run.code, service.keys) == (3, [])
-        assert run.problem["message"] == f"this line sets {name}, and what is needed is TRADE_API_KEY"
+        assert run.problem["message"] == f"this line sets {name}, not TRADE_API_KEY"
         assert private not in run.out + run.err
 
 

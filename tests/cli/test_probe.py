@@ -432,7 +432,7 @@ def test_a_slow_service_is_left_in_time() -> None:
         assert mock.clock.now() - began < LONGEST + 4 * 2.5
         mock.clear_faults()
         assert agents_of(mock) == before
-    assert "the time was up before this was asked" in {row["seen"] for row in run.found.values()}
+    assert "the time was up before this request" in {row["seen"] for row in run.found.values()}
 
 
 def test_a_slow_refusal_is_not_taken_for_a_stream() -> None:

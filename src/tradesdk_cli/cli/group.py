@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 GLOBAL_PANEL = "Global options"
 RARE = "Rarely used"
-"""The panel of commands that stand last in help."""
+"""The panel of commands that are last in the help."""
 _WHOLE = 10_000
 
 

@@ -148,7 +148,7 @@ By = Literal["day", "month", "endpoint", "purchase"]
 @app.verb("report", "trade pay report --since 7d", "trade --mock pay report --by endpoint -o csv")
 def report(
     ctx: typer.Context,
-    by: Annotated[By, typer.Option("--by", help="What to add up by.")] = "day",
+    by: Annotated[By, typer.Option("--by", help="Group of the sums.")] = "day",
     since: Since = None,
     until: Until = None,
 ) -> None:
@@ -213,10 +213,10 @@ def budget(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Show what may be spent and what is left, or set it.
+    """Show the budgets and what is left of them, or set them.
 
-    Spent is what a receipt, the chain or your mark proves; held is what was sent without proof, and counts too. It is
-    kept in the ledger. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _PER_MONTH and TRADE_BUDGET_TOTAL
+    Spent: a receipt, the chain or your mark proves it. Held: it was sent without proof, and counts too. The ledger
+        keeps the budgets. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _PER_MONTH and TRADE_BUDGET_TOTAL
     count too; the strictest limit applies.
     """
     given = {

@@ -121,7 +121,7 @@ def split_token(text: str) -> tuple[str, int | None]:
     if not colon:
         return text, None
     if not (number.isascii() and number.isdigit() and len(number) < 10 and name):
-        raise UsageProblem(f"{text!r} is not a token", "a token's own number of signals stands behind a colon: BRETT:5")
+        raise UsageProblem(f"{text!r} is not a token", "a token's own number of signals follows a colon: BRETT:5")
     return name, int(number)
 
 

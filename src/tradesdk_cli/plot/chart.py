@@ -28,7 +28,7 @@ _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 _LINE, _AXIS = "cyan", "dim"
 _MARKS = {"BUY": ("▲", "^", "green"), "SELL": ("▼", "v", "red"), "now": ("◆", "@", "yellow")}
 _BESIDE = {"BUY": 1, "SELL": -1}
-_WORDS = {"BUY": "BUY", "SELL": "SELL", "now": "with what is open now"}
+_WORDS = {"BUY": "BUY", "SELL": "SELL", "now": "with open positions"}
 _MONTH = 2592000
 _TIME_STEPS = (60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 172800, 432000, 864000, 2592000, 7776000, 31536000)
 

@@ -108,7 +108,7 @@ def parse_command(line: str, timeout: float) -> Command:
     template = tuple(map(_parse, words))
     (program, placeholder), *more = template[0]
     if placeholder or more:
-        raise UsageProblem("--exec: the program cannot be a placeholder", "the service would choose what is run here")
+        raise UsageProblem("--exec: the program cannot be a placeholder", "the service would choose the program")
     if shutil.which(program) is None:
         raise UsageProblem(
             f"--exec: there is no program {one_line(program, 120)}", "there is no shell: name a program, or its path"
