@@ -105,7 +105,7 @@ class StopRequested(KeyboardInterrupt):
 
 @contextmanager
 def on_signal(handle: Callable[[int], bool]) -> Iterator[None]:
-    """Inside, the first Ctrl-C, SIGTERM or SIGHUP calls `hear` with its number.
+    """Inside, the first Ctrl-C, SIGTERM or SIGHUP calls `handle` with its number.
 
     If that returns True, the next one calls it again; else the next one ends the process at once.
     """

@@ -112,7 +112,7 @@ def log_handler(
     *,
     alone: bool = False,
 ) -> Iterator[None]:
-    """Inside, `hear` gets the records of `log` of at least this level; `alone`: only the handlers of that log do."""
+    """Inside, `handle` gets the records of `log` of at least this level; `alone`: only the handlers of that log do."""
     logger, handler = logging.getLogger(log), logging.Handler(least)
     handler.emit = handle  # type: ignore[method-assign, assignment]
     level, propagate = logger.level, logger.propagate

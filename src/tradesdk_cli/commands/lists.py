@@ -165,7 +165,7 @@ def _end_early(out: Output, walk: Walk, source: Source, pages: _Pages) -> None:
     out.note(f"{begin}{what}; --cursor continues there", next_cursor=_to_paste(out, walk))
     if isinstance(ended, KeyboardInterrupt):
         raise Interrupted(exit_code_of(ended)) from None
-    assert ended is not None  # noqa: S101  # else nobody calls
+    assert ended is not None  # noqa: S101  # the caller checks it
     raise ended
 
 

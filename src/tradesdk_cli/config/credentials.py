@@ -26,7 +26,7 @@ def key_store(settings: Settings) -> KeyStore:
 
 
 def store_name(settings: Settings, profile: str, kind: str) -> str:
-    """The place of a saved key, for people; `place` is `file` or `keyring`."""
+    """The place of a saved key, for people; `kind` is `file` or `keyring`."""
     return key_store(settings).where(profile, kind)
 
 

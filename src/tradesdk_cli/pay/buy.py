@@ -152,7 +152,7 @@ def waited_for(
 ) -> Iterator[Callable[[], None]]:
     """Inside, the first signal waits for the answer of a payment `under_way`; others end the command at once.
 
-    In that case `tell` prints the next step. Yields a function to call at the end: it raises `Interrupted` if a signal
+    In that case `on_stop` prints the next step. Yields a function to call at the end: it raises `Interrupted` if a signal
     waited.
     """
     stops: list[StopRequested] = []

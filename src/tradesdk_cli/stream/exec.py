@@ -144,10 +144,10 @@ def _encodes(word: str) -> bool:
 def _start(words: list[str]) -> subprocess.Popen[bytes]:
     # Its own process group: its children end with it, and Ctrl-C reaches only us.
     if sys.platform == "win32":
-        return subprocess.Popen(  # noqa: S603  # whoever calls us says what is run
+        return subprocess.Popen(  # noqa: S603  # the user chose the program
             words, stdin=subprocess.PIPE, stdout=_STDERR, creationflags=subprocess.CREATE_NEW_PROCESS_GROUP
         )
-    return subprocess.Popen(  # noqa: S603  # whoever calls us says what is run
+    return subprocess.Popen(  # noqa: S603  # the user chose the program
         words, stdin=subprocess.PIPE, stdout=_STDERR, process_group=0
     )
 

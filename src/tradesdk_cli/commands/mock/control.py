@@ -48,7 +48,7 @@ def send(run: Session, method: str, path: str, body: dict[str, Any] | bytes | No
 
 
 def fetch(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> bytes:
-    """The body of a successful response. Raises as `ask` does."""
+    """The body of a successful response. Raises as `send` does."""
     content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     sent, received = _STATE if isinstance(body, bytes) else _JSON, _STATE if path == "snapshot" else _JSON
     began = time.monotonic()
