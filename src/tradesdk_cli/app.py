@@ -117,7 +117,7 @@ def run(argv: list[str]) -> int:
         _flush()
         return code
     except (ClosedPipe, BrokenPipeError):
-        _forget_stdout()
+        _discard_stdout()
         return 0
     except Interrupted as interrupted:
         return interrupted.exit_code
@@ -135,7 +135,7 @@ def run(argv: list[str]) -> int:
             except Unwritable as unwritable:
                 error = unwritable
         if type(error) is Unwritable:  # errors of the --out file have their own class
-            _forget_stdout()
+            _discard_stdout()
         from tradesdk_cli.config.settings import program_of
         from tradesdk_cli.explain import problem_of
 
@@ -191,7 +191,7 @@ def _flush() -> None:
         raise Unwritable(f"standard output cannot be written: {error.strerror}", "print it elsewhere") from None
 
 
-def _forget_stdout() -> None:
+def _discard_stdout() -> None:
     from tradesdk_cli.files import forget
 
     forget(sys.stdout)

@@ -24,7 +24,7 @@ _NAMED = 80  # characters of the file's name in the temporary file's name
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EROFS}
 
 
-class Half:
+class PartialFile:
     """A temporary file that replaces another one when it is complete.
 
     If its command is killed, it stays; the next command for that file removes it, as nothing holds its lock.
@@ -41,7 +41,7 @@ class Half:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         from tradesdk.local import try_lock  # most commands write no file
 
-        remove_halves(path.parent, path.name)
+        remove_partial_files(path.parent, path.name)
         while True:
             self._half = path.with_name(f".{path.name[:_NAMED]}.{os.urandom(8).hex()}.tmp")
             file = os.open(self._half, flags, 0o644 if mode is None and self._kept is None else mode or 0o600)
@@ -85,7 +85,7 @@ def atomic_write(path: Path, content: bytes | str, *, mode: int | None = None, s
     Raises:
         OSError: it cannot be written; the old file is unchanged.
     """
-    half = Half(path, mode)
+    half = PartialFile(path, mode)
     try:
         write_all(half.file, content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
         half.commit(sync=sync)
@@ -101,7 +101,7 @@ def write_all(file: FileIO, content: bytes) -> None:
         left = left[file.write(left) or 0 :]
 
 
-def remove_halves(folder: Path, name: str | None = None) -> bool:
+def remove_partial_files(folder: Path, name: str | None = None) -> bool:
     """Removes temporary files of killed commands, for this file or for all in the folder; True when there were any."""
     shape = re.compile(r"\.%s\.[0-9a-f]{16}\.tmp" % (".+" if name is None else re.escape(name[:_NAMED])))
     from tradesdk.local import try_lock

@@ -114,11 +114,11 @@ def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -
     if method == "GET":
         if data is not None:
             raise UsageProblem("a GET has no body", "leave -d out, or name the method: {trade} api POST PATH -d …")
-        return RawRequest(method, path, _once([*query, *fields]))
+        return RawRequest(method, path, _unique([*query, *fields]))
     if data is not None and fields:
         raise UsageProblem("-d and -f exclude each other", "put everything into -d")
-    body: Any = _once(fields) or None if data is None else _json_of(data)
-    return RawRequest(method, path, _once(query), body)
+    body: Any = _unique(fields) or None if data is None else _json_of(data)
+    return RawRequest(method, path, _unique(query), body)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -141,7 +141,7 @@ def _path_and_query(word: str) -> tuple[str, list[tuple[str, str]]]:
     return quote(path, safe=_SAFE), parse_qsl(query, keep_blank_values=True)
 
 
-def _once(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _unique(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:

@@ -15,7 +15,7 @@ import typer
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import Yes
 from tradesdk_cli.errors import SERVER, ConfigProblem, UsageProblem
-from tradesdk_cli.files import Half, atomic_write
+from tradesdk_cli.files import PartialFile, atomic_write
 from tradesdk_cli.text import plural
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _probe(
         with _written(file):  # before half a minute and a purchase, not after
             if file.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            Half(file).drop()
+            PartialFile(file).drop()
     with session(ctx) as run:
         wallet = None
         if pay is not None:

@@ -208,7 +208,7 @@ class _Pages:
             try:
                 with self._stop.open():
                     page = next(self._pages, None)
-                    items, done = self._kept([] if page is None else page.data)
+                    items, done = self._filtered([] if page is None else page.data)
                     items = list(self._whole(items))
             except (Exception, KeyboardInterrupt) as error:
                 if first:
@@ -263,7 +263,7 @@ class _Pages:
         if self._walk.first and (self.cut or self._walk.next_cursor is not None):
             refuse_query(self._out, "--all, or --limit N")
 
-    def _kept(self, items: Sequence[Any]) -> tuple[Sequence[Any], bool]:
+    def _filtered(self, items: Sequence[Any]) -> tuple[Sequence[Any], bool]:
         """The filtered items of a page, and whether there are enough."""
         keep = self._source.keep
         if keep is None:

@@ -88,20 +88,20 @@ def _as_mock(run: Session, name: str, *, yes: bool) -> None:
     if table and table.get("world", "default") != run.settings.world:
         agree(f"make profile {name} the mock world {run.settings.world}", yes=yes)
     values = {"kind": "mock", "world": run.settings.world}
-    with _writing(run, name) as write:
+    with _locked_writer(run, name) as write:
         default = write(values)
     run.out.one({"profile": name, **values, "default": default})
     source = run.settings.sources["mock"]
     if not source.startswith("flag"):
         run.out.note(f"it is a mock because of {source}; for a service: trade login --no-mock --profile work")
     if default:
-        say_way_back(run, name)
-    _say_default(run, name, default)
+        note_mock_removal(run, name)
+    _note_default(run, name, default)
 
 
 def _as_user(run: Session, name: str, store: str | None, *, piped: bool, verify: bool, yes: bool) -> None:
     from tradesdk.local import host_of
-    from tradesdk_cli.config.credentials import check_store, forget, keep, store_name
+    from tradesdk_cli.config.credentials import check_store, remove_key, save_key, store_name
     from tradesdk_cli.confirm import agree
     from tradesdk_cli.errors import UsageProblem
 
@@ -120,21 +120,21 @@ def _as_user(run: Session, name: str, store: str | None, *, piped: bool, verify:
     client = run.connect(base_url, key)
     account = _verified(run, client) if verify else {}
 
-    with _writing(run, name) as write:
-        keep(settings, name, store, key)
+    with _locked_writer(run, name) as write:
+        save_key(settings, name, store, key)
         try:
             default = write({"base_url": base_url, "key": store})
         except BaseException:
             if before != store:
-                forget(settings, name, store)
+                remove_key(settings, name, store)
             raise
         if before is not None and before != store:
-            forget(settings, name, before)
+            remove_key(settings, name, before)
     shown = {"profile": name, "base_url": base_url}
     run.out.one({**shown, **account, "key_kept_in": store_name(settings, name, store), "default": default})
     if not verify:
         run.out.note("the key was saved without a test; to test it: trade whoami")
-    _say_default(run, name, default)
+    _note_default(run, name, default)
     for variable in ("TRADE_API_KEY", "TRADE_BASE_URL"):
         if os.environ.get(variable):
             run.out.note(f"{variable} is set and takes precedence over the saved login: unset {variable}")
@@ -203,7 +203,7 @@ def _verified(run: Session, client: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def _writing(run: Session, name: str) -> Iterator[Callable[[dict[str, Any]], bool]]:
+def _locked_writer(run: Session, name: str) -> Iterator[Callable[[dict[str, Any]], bool]]:
     """Holds the lock against other logins, and yields a function that writes the profile.
 
     The function returns True for the default profile; the first profile becomes that. Key and address belong together,
@@ -229,11 +229,11 @@ def _writing(run: Session, name: str) -> Iterator[Callable[[dict[str, Any]], boo
         yield write
 
 
-def _say_default(run: Session, name: str, default: bool) -> None:
+def _note_default(run: Session, name: str, default: bool) -> None:
     if not default:
         run.out.note(f"use it with --profile {name}, or always: trade config set profile {name}")
 
 
-def say_way_back(run: Session, name: str) -> None:
+def note_mock_removal(run: Session, name: str) -> None:
     """Prints how to turn a mock profile into one for a service."""
     run.out.note(f"profile {name} is a mock world; to remove the mock: trade config unset kind --profile {name}")

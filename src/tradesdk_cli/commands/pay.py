@@ -182,10 +182,10 @@ def show(ctx: typer.Context, payment_id: PaymentId) -> None:
     State, terms, receipt, and the answer where it is kept.
     """
     from tradesdk_cli.pay.records import whole
-    from tradesdk_cli.pay.recover import found_in
+    from tradesdk_cli.pay.recover import find_payment
 
     with session(ctx) as run:
-        run.out.one(whole(found_in(run, payment_id), run.now()))
+        run.out.one(whole(find_payment(run, payment_id), run.now()))
 
 
 # Budgets
@@ -352,11 +352,11 @@ def resume(
     only printed.
     """
     from tradesdk_cli.confirm import say_target
-    from tradesdk_cli.pay.buy import print_bought, say_under_way, waited_for
-    from tradesdk_cli.pay.recover import client_for, found_in, verb_of
+    from tradesdk_cli.pay.buy import note_under_way, print_bought, waiting_for_answer
+    from tradesdk_cli.pay.recover import client_for, find_payment, verb_of
 
     with session(ctx) as run:
-        payment = found_in(run, payment_id)
+        payment = find_payment(run, payment_id)
         if (
             not run.out.machine_notes and payment.reply is None
         ):  # to the service of the payment, whatever the settings are now
@@ -367,7 +367,7 @@ def resume(
             return
         client = client_for(run, payment, send_api_key=send_api_key)
         waits, line = payment.reply is None, f"pay resume {payment.id}"
-        with waited_for(run, lambda: waits, lambda: say_under_way(run, line, waits)) as end:
+        with waiting_for_answer(run, lambda: waits, lambda: note_under_way(run, line, waits)) as end:
             result = client.payments.resume(payment.id)
             waits = False
             print_bought(run, client, verb_of(payment), result)

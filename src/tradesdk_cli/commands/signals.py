@@ -192,7 +192,7 @@ def _member(
 
     from tradesdk_cli.commands.fleet import url_of
     from tradesdk_cli.commands.lists import keeping
-    from tradesdk_cli.stream.fleet import GroupPlace, group_stream
+    from tradesdk_cli.stream.fleet import GroupBookmark, group_stream
 
     url, least = url_of(run), filters["min_confidence"]
     keep = keeping(filters["token"], direction=filters["direction"])
@@ -202,4 +202,4 @@ def _member(
 
     lease = 60 + sum(command.timeout for command in wanted.commands)
     options = {"chain": chain, "group": group, "since": since, "client": run.client, "url": url, "lease": lease}
-    return GroupPlace(), partial(group_stream, kept, **options)
+    return GroupBookmark(), partial(group_stream, kept, **options)

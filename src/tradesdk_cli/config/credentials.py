@@ -11,7 +11,7 @@ from tradesdk_cli.config.entries import PROJECT_FILE
 from tradesdk_cli.config.files import problems
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.files import atomic_write, remove_halves
+from tradesdk_cli.files import atomic_write, remove_partial_files
 from tradesdk_cli.text import bare_key, one_line
 
 if TYPE_CHECKING:
@@ -48,12 +48,12 @@ def kept_key(settings: Settings, profile: str, kind: str) -> str:
         ConfigProblem: there is none, other users can read it, or it cannot be read.
     """
     if kind == "file":
-        forget_halves(settings)
+        remove_partial_keys(settings)
     with problems():
         return key_store(settings).read(profile, kind)
 
 
-def keep(settings: Settings, profile: str, kind: str, key: str) -> None:
+def save_key(settings: Settings, profile: str, kind: str, key: str) -> None:
     """Saves a key, replacing an earlier one.
 
     Raises:
@@ -68,7 +68,7 @@ def keep(settings: Settings, profile: str, kind: str, key: str) -> None:
     try:
         path.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.parent.mkdir(exist_ok=True, mode=0o700)
-        forget_halves(settings)
+        remove_partial_keys(settings)
         atomic_write(path, key + "\n", mode=0o600)
     except OSError as error:
         raise ConfigProblem(
@@ -77,7 +77,7 @@ def keep(settings: Settings, profile: str, kind: str, key: str) -> None:
         ) from None
 
 
-def forget(settings: Settings, profile: str, kind: str) -> bool:
+def remove_key(settings: Settings, profile: str, kind: str) -> bool:
     """Removes a key; True when there was one.
 
     Raises:
@@ -100,9 +100,9 @@ def forget(settings: Settings, profile: str, kind: str) -> bool:
     return True
 
 
-def forget_halves(settings: Settings) -> bool:
+def remove_partial_keys(settings: Settings) -> bool:
     """Removes half-written keys of killed logins, of all profiles; True when there were any."""
-    return remove_halves(key_store(settings).folder)
+    return remove_partial_files(key_store(settings).folder)
 
 
 def service_key(settings: Settings, address: str, *, market: bool = False) -> tuple[str, str] | None:

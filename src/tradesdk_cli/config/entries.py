@@ -142,7 +142,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def _nearest_words(name: str, known: Iterable[str]) -> str:
     """The same in words, or all names when none is near."""
     close = nearest(name, known)
     return f"did you mean {close}?" if close else f"there are {', '.join(known)}"
@@ -186,7 +186,7 @@ def check(values: Mapping[str, Any], where: str, *, project: bool) -> dict[str, 
                 'put it into a profile (trade config set), and name that: profile = "NAME"',
             )
         if name not in names:
-            meant = "did you mean kind?" if name == "mock" else _meant(name, names)
+            meant = "did you mean kind?" if name == "mock" else _nearest_words(name, names)
             raise ConfigProblem(f"{where} has {one_line(name, 60)}, which is not a setting there", meant)
         if not ENTRIES[name].fits(value):
             hint = "{login} saves a key" if name == "key" else f"there it is {_kind_of(value)}"
@@ -231,7 +231,7 @@ def shown_name(name: str) -> str:
     if is_secret_setting(found):
         raise UsageProblem("keys are never shown", "{trade} whoami says which one it is, and where it comes from")
     if found not in SHOWN:
-        raise UsageProblem(f"there is no setting {one_line(name, 60)}", _meant(name, SHOWN))
+        raise UsageProblem(f"there is no setting {one_line(name, 60)}", _nearest_words(name, SHOWN))
     return found
 
 
@@ -249,4 +249,4 @@ def settable_name(name: str) -> str:
         return found
     if found == "mock":
         raise UsageProblem("a profile is a mock by its kind", "{trade} config set kind mock")
-    raise UsageProblem(f"there is no setting {one_line(name, 60)}", _meant(name, names))
+    raise UsageProblem(f"there is no setting {one_line(name, 60)}", _nearest_words(name, names))

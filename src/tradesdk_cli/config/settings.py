@@ -194,7 +194,7 @@ def resolve(
     )
     store = table.get("key")
     sources["api_key"] = "TRADE_API_KEY" if settings.api_key else f"profile {profile} ({store})" if store else DEFAULT
-    return replace(settings, warnings=tuple(_surprises(settings, flags, environ)))
+    return replace(settings, warnings=tuple(_override_warnings(settings, flags, environ)))
 
 
 def _check_flags(flags: Mapping[str, Any]) -> None:
@@ -207,7 +207,7 @@ def _check_flags(flags: Mapping[str, Any]) -> None:
             raise UsageProblem(f"{option} takes {entry.rule}", f"for example: {option} {example}")
 
 
-def _surprises(settings: Settings, flags: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
+def _override_warnings(settings: Settings, flags: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
     """Warnings where a variable overrides a file."""
     sources, table = settings.sources, settings.table
     if settings.mock and sources["mock"].startswith((PROJECT_FILE, "profile")):

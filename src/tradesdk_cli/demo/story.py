@@ -82,7 +82,7 @@ def run_tour(out: Output) -> None:
     # Without a handler, Python would print the log's warnings among the steps.
     with (
         log_handler(partial(say, out, lambda: None), logging.DEBUG if out.settings.verbose else logging.WARNING),
-        _own_budgets_aside(),
+        _without_budgets(),
         server_class(seed=_SEED, clock=clock) as server,
         TradeClient(api_key="mock_full_demo", base_url=server.url, clock=clock) as client,
     ):
@@ -102,7 +102,7 @@ def run_tour(out: Output) -> None:
 
 
 @contextmanager
-def _own_budgets_aside() -> Iterator[None]:
+def _without_budgets() -> Iterator[None]:
     """Ignores the environment's budgets, which are for real money; the demo has its own."""
     aside = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("TRADE_BUDGET_")}
     try:

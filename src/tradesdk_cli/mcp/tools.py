@@ -341,11 +341,11 @@ class Toolbox:
             await self._ask(self.approvals.end, action, state, outcome)
 
     def _delivered(self, verb: str, result: MarketResult[Any], given: Answer) -> Answer:
-        from tradesdk_cli.pay.buy import PER_SIGNAL, a_row_each, records
+        from tradesdk_cli.pay.buy import PER_SIGNAL, records, signal_rows
 
         rows = records(verb, result.data)
         if verb in PER_SIGNAL:
-            rows = a_row_each(rows)
+            rows = signal_rows(rows)
         start = given.get("offset", 0)
         shown = rows[start : start + MOST_ROWS]
         payment = result.payment

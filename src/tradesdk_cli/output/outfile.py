@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tradesdk_cli.config.files import expanded
 from tradesdk_cli.errors import Unwritable, UsageProblem
-from tradesdk_cli.files import Half
+from tradesdk_cli.files import PartialFile
 from tradesdk_cli.files import write_all as _write_all
 from tradesdk_cli.output.formats import ENDINGS, ROWS, cells_of, seconds_of
 from tradesdk_cli.text import visible
@@ -63,7 +63,7 @@ class OutFile:
                 f"use {', '.join(most)} or {last}, or say which format it is: -o csv",
             )
         self._file: FileIO | None = None
-        self._half: Half | None = None
+        self._half: PartialFile | None = None
 
     @property
     def is_open(self) -> bool:
@@ -76,7 +76,7 @@ class OutFile:
             if self._special:
                 self._file = _opened(self.path)
                 return
-            self._half = Half(self.path)
+            self._half = PartialFile(self.path)
             self._file = self._half.file
 
     def commit(self, *, partly: bool = False) -> str:

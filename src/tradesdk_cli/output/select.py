@@ -79,7 +79,7 @@ class Selection:
     def _check(self, known: Iterable[str], items: Sequence[Mapping[str, Any]] = ()) -> None:
         there = list(known)
         for name in self.fields:
-            if name in there or any(_null_on_the_way(item, name) for item in items):
+            if name in there or any(_below_null(item, name) for item in items):
                 continue
             near = _headed(name, there)
             if len(near) == 1:
@@ -146,12 +146,12 @@ def _at(item: Any, name: str) -> Any:
     return _at(item.get(first), rest) if dot else None
 
 
-def _null_on_the_way(item: Any, name: str) -> bool:
+def _below_null(item: Any, name: str) -> bool:
     """Whether `name` may be below a field that is null or empty here."""
     first, _, rest = name.partition(".")
     if not isinstance(item, dict) or first not in item:
         return False
-    return item[first] is None or item[first] == {} or _null_on_the_way(item[first], rest)
+    return item[first] is None or item[first] == {} or _below_null(item[first], rest)
 
 
 def _paths(prefix: str, item: Mapping[str, Any]) -> Iterable[str]:
@@ -206,7 +206,7 @@ def _compiled(query: str) -> Callable[[Any], Any]:
     def search(value: Any) -> Any:
         with query_errors():
             found = expression.search(value)
-            _refuse_what_is_no_json(found)
+            _refuse_non_json(found)
         return found
 
     return search
@@ -235,10 +235,10 @@ def _check_functions(node: Any) -> None:
             _check_functions(child)
 
 
-def _refuse_what_is_no_json(value: Any) -> None:
+def _refuse_non_json(value: Any) -> None:
     if isinstance(value, float) and value - value != 0:
         raise ValueError("the result is not a finite number")
     if not isinstance(value, dict | list | str | int | float | None):
         raise TypeError("the result is an expression, not a value")
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _refuse_what_is_no_json(inner)
+        _refuse_non_json(inner)

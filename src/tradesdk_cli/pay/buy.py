@@ -51,7 +51,7 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
     def under_way() -> bool:
         return not results and _signatures(wallet) > signed
 
-    with waited_for(run, under_way, lambda: _say_unfinished(run, began)) as end:
+    with waiting_for_answer(run, under_way, lambda: _note_unfinished(run, began)) as end:
         with _unknown_is_unpaid(run):
             results.append(_bought(wallet, lambda: buy(**given, max_price=most, purchase=terms.purchase)))
         print_bought(run, client, call.verb, results[0])
@@ -147,13 +147,13 @@ def _bought(wallet: Wallet | None, buy: Callable[[], MarketResult[Any]]) -> Mark
 
 
 @contextmanager
-def waited_for(
+def waiting_for_answer(
     run: Session, under_way: Callable[[], bool], on_stop: Callable[[], object]
 ) -> Iterator[Callable[[], None]]:
     """Inside, the first signal waits for the answer of a payment `under_way`; others end the command at once.
 
-    In that case `on_stop` prints the next step. Yields a function to call at the end: it raises `Interrupted` if a signal
-    waited.
+    In that case `on_stop` prints the next step. Yields a function to call at the end: it raises `Interrupted` if a
+    signal waited.
     """
     stops: list[StopRequested] = []
 
@@ -181,13 +181,13 @@ def waited_for(
         raise Interrupted(exit_code_of(stop)) from None
 
 
-def say_under_way(run: Session, line: str, waits: bool) -> None:
+def note_under_way(run: Session, line: str, waits: bool) -> None:
     """Prints the command that continues an interrupted payment."""
     if waits:
         run.out.note(f"a payment was under way: {run.settings.program} {line} continues the same one")
 
 
-def _say_unfinished(run: Session, began: float) -> None:
+def _note_unfinished(run: Session, began: float) -> None:
     """Prints the payment since then without printed answer, and the command that continues it."""
     from tradesdk import Budget, LedgerError, PaymentStage
 
@@ -239,7 +239,7 @@ def show(run: Session, verb: str, result: MarketResult[Any]) -> None:
     if verb == "metrics":
         run.out.one(found[0])
     else:
-        rows = a_row_each(found) if verb in PER_SIGNAL and run.out.in_rows else found
+        rows = signal_rows(found) if verb in PER_SIGNAL and run.out.in_rows else found
         run.out.many(MARKET[verb], [rows], empty="nothing was found")
 
 
@@ -252,7 +252,7 @@ def records(verb: str, data: Any) -> Rows:
     return found
 
 
-def a_row_each(tokens: Rows) -> Rows:
+def signal_rows(tokens: Rows) -> Rows:
     """One row per signal of these tokens."""
     return [
         {"tokenSymbol": token["tokenSymbol"], "tokenAddress": token["tokenAddress"], **signal}

@@ -10,9 +10,9 @@ from tradesdk import PaymentRefusedError, PaymentStage
 from tradesdk_cli.confirm import LEDGER, Change, approve
 from tradesdk_cli.errors import OUTCOME_UNKNOWN
 from tradesdk_cli.output.columns import PAYMENTS, RECONCILED
-from tradesdk_cli.pay.buy import collect, kept, records, say_under_way, show, waited_for
-from tradesdk_cli.pay.records import brief, surely_over
-from tradesdk_cli.pay.recover import ALL, client_for, found_in, verb_of
+from tradesdk_cli.pay.buy import collect, kept, note_under_way, records, show, waiting_for_answer
+from tradesdk_cli.pay.records import brief, safely_expired
+from tradesdk_cli.pay.recover import ALL, client_for, find_payment, verb_of
 from tradesdk_cli.text import dollars, usd
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def mark(
     warning = f"{money} no longer held then; if {taken}, the budget is wrong by it"
     warnings = () if paid else (warning,)
     if payment_id is not None:
-        payment = found_in(run, payment_id)
+        payment = find_payment(run, payment_id)
         about = {name: value for name, value in brief(payment, now).items() if name in _ABOUT and value is not None}
         what, path = f"mark the payment {payment.id} as {label}", f"payments/{payment.id}"
         change = Change(what, LEDGER, path, {"mark": label}, about=about, warnings=warnings, needs_yes=False)
@@ -76,12 +76,12 @@ def reconcile(run: Session, *, send_api_key: bool) -> None:
     client, now = client_for(run, None, send_api_key=send_api_key), run.now()
     sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True, limit=ALL)
     waits = any(payment.in_doubt and payment.is_live(now) for payment in sent)
-    with waited_for(run, lambda: waits, lambda: say_under_way(run, "pay reconcile", waits)) as end:
+    with waiting_for_answer(run, lambda: waits, lambda: note_under_way(run, "pay reconcile", waits)) as end:
         found = client.payments.reconcile()
         waits = False
         _print(run, found, now)
         collect(client, found.delivered)
-        in_doubt = _say_what_is_left(run, found)
+        in_doubt = _print_next_steps(run, found)
         end()
     if found.unresolved or in_doubt:
         raise typer.Exit(OUTCOME_UNKNOWN)
@@ -112,7 +112,7 @@ def _rows(found: Reconciliation, now: float) -> Iterator[dict[str, Any]]:
         if payment.id not in witnessed:
             yield _row(payment, _outcome(payment, now), str(getattr(error, "message", error)), now)
     for payment, verdict in found.witnessed:
-        yield _witnessed(payment, verdict, now)
+        yield _chain_row(payment, verdict, now)
     handled = witnessed | {payment.id for payment, _ in found.failed}
     for payment in found.unresolved:
         if payment.id not in handled:
@@ -122,7 +122,7 @@ def _rows(found: Reconciliation, now: float) -> Iterator[dict[str, Any]]:
             yield _row(payment, "live", f"it could still be taken until {payment.expires_at:%H:%M:%S} UTC", now)
 
 
-def _say_what_is_left(run: Session, found: Reconciliation) -> bool:
+def _print_next_steps(run: Session, found: Reconciliation) -> bool:
     """Prints the next steps in full, as tables may cut them. True while payments are in doubt."""
     program = run.settings.program
     proven = {payment.id for payment, verdict in found.witnessed if verdict.paid}
@@ -133,12 +133,12 @@ def _say_what_is_left(run: Session, found: Reconciliation) -> bool:
         run.out.note(f"{what}: {program} pay reconcile --mark paid {payment.id}{other}")
     in_doubt = [payment for payment in found.live if payment.in_doubt]
     for payment in in_doubt:
-        over = f"{surely_over(payment):%H:%M:%S} UTC"
+        over = f"{safely_expired(payment):%H:%M:%S} UTC"
         run.out.note(f"still in doubt: {program} pay resume {payment.id}, or {program} pay reconcile after {over}")
     return bool(in_doubt)
 
 
-def _witnessed(payment: Payment, verdict: ChainVerdict, now: float) -> dict[str, Any]:
+def _chain_row(payment: Payment, verdict: ChainVerdict, now: float) -> dict[str, Any]:
     """The row of a payment that was checked on the chain."""
     message = f"chain: {verdict.reason}"
     if verdict.paid is None:

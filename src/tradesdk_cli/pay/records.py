@@ -112,7 +112,7 @@ def report(payments: Iterable[Payment], by: str) -> list[dict[str, Any]]:
     ]
 
 
-def surely_over(payment: Payment) -> datetime:
+def safely_expired(payment: Payment) -> datetime:
     """The time after which it can no longer be taken, with tolerance for clocks (UTC)."""
     return payment.expires_at + timedelta(seconds=_GRACE)
 

@@ -25,7 +25,7 @@ class NoSuchPayment(CliError):
     code = "no_such_payment"
 
 
-def found_in(run: Session, payment_id: str) -> Payment:
+def find_payment(run: Session, payment_id: str) -> Payment:
     """The payment with this id, or the only one whose id begins with it.
 
     Raises:

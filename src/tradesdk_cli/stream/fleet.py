@@ -47,7 +47,7 @@ class GroupStream:
         self._signals.close()
 
 
-class GroupPlace(Bookmark):
+class GroupBookmark(Bookmark):
     """The group keeps its position."""
 
     def __init__(self) -> None:

@@ -70,7 +70,7 @@ def follow(
     try:
         with deferring(end.comes) as deferral:
             try:
-                waits = log_handler(partial(_say_wait, out, end), logging.WARNING)
+                waits = log_handler(partial(_note_wait, out, end), logging.WARNING)
                 with _explained(), waits, bookmark.opened(open_stream) as stream:
                     end.stream = stream
                     try:
@@ -134,7 +134,7 @@ def _deliver(
         end.broken_off = True
         stream.close()
 
-    teller = _Teller(out)
+    teller = _EventNotes(out)
     delivery.begin()
     with Watchdog(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up) as watch:
         watch.idle()
@@ -167,7 +167,7 @@ def wire_of(signal: StreamSignal) -> dict[str, Any]:
     return {"type": signal.type} | signal.model_dump(mode="json", exclude_unset=True)
 
 
-class _Teller:
+class _EventNotes:
     """Prints events of the stream on stderr."""
 
     def __init__(self, out: Output) -> None:
@@ -250,7 +250,7 @@ def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
     delivery.summary(*(text for text, there in parts if there), **counts)
 
 
-def _say_wait(out: Output, end: _End, record: logging.LogRecord) -> None:
+def _note_wait(out: Output, end: _End, record: logging.LogRecord) -> None:
     """Prints waits of the SDK before it is connected, and while it reads the history."""
     fields = vars(record)
     event = None if end.broken_off else fields.get("event")

@@ -152,7 +152,7 @@ def mock_name(run: Session) -> str:
     )
 
 
-def forget_what_was(run: Session) -> None:
+def forget_old_state(run: Session) -> None:
     """Deletes local data about the mock's old state after that was replaced."""
     from tradesdk_cli import idcache
 

@@ -14,7 +14,7 @@ from tradesdk_cli.cli.group import Verbs, noun
 from tradesdk_cli.cli.params import A_TIME, AgentId, AnyChain, DryRun, Yes, number, unix_or_date, whole
 from tradesdk_cli.commands import mock
 from tradesdk_cli.commands.lists import refuse_query
-from tradesdk_cli.commands.mock.control import forget_what_was, json_of, mock_name, no_mock, pairs, send
+from tradesdk_cli.commands.mock.control import forget_old_state, json_of, mock_name, no_mock, pairs, send
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.output.columns import BALANCES, EMITTED, KEYS, LOG, SETTLEMENTS, SUBMISSIONS
 from tradesdk_cli.session import session
@@ -269,7 +269,7 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
             if not approve(run, change, yes=given["yes"], dry_run=given["dry_run"]):
                 return
             answer_for()
-            forget_what_was(run)
+            forget_old_state(run)
             answer = send(run, "GET", "status")
         elif "agent_id" in ids:
             from tradesdk_cli.lookup import AGENTS, reached

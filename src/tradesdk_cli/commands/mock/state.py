@@ -9,7 +9,7 @@ import typer
 
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import DryRun, Yes
-from tradesdk_cli.commands.mock.control import fetch, forget_what_was, mock_name, no_mock, send
+from tradesdk_cli.commands.mock.control import fetch, forget_old_state, mock_name, no_mock, send
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.files import atomic_write
 from tradesdk_cli.session import session
@@ -80,5 +80,5 @@ def restore(
         except RefusedByMock as error:
             error.hint = f"nothing was changed; {hint}"
             raise
-        forget_what_was(run)
+        forget_old_state(run)
         run.out.one(send(run, "GET", "status"))
