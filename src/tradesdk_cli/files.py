@@ -167,8 +167,7 @@ def open_closed_streams() -> None:
     """Opens descriptors 0 to 2 where the parent process had closed them.
 
     Otherwise the next file or socket gets such a number, and output goes into it. A closed stdin is empty, and output
-    to
-    a closed stderr is lost. Writing to a closed stdout fails: the result would be lost.
+    to a closed stderr is lost. Writing to a closed stdout fails: the result would be lost.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:

@@ -292,8 +292,7 @@ class Target:
     Attributes:
         text: for people: `mock world default`, `profile work · api.example.com · live`.
         fields: for programs: `mode` is `mock` (in this process), `local` (a server on this machine) or `live`; then
-            `world` of
-            a mock, otherwise `host` and, if there is one, `profile`.
+            `world` of a mock, otherwise `host` and, if there is one, `profile`.
     """
 
     text: str

@@ -158,7 +158,7 @@ def refuse_result_options(ctx: Any) -> None:
     """Refuses output options for a command without a result.
 
     Raises:
-    UsageProblem: an option says how the result is printed, or where.
+        UsageProblem: an option says how the result is printed, or where.
     """
     for name, option in _RESULT_OPTIONS.items():
         if ctx.obj.get(name) is not None:

@@ -2,9 +2,8 @@
 
 The shell's script (`shells`) passes the words of the line, up to the one at the cursor, separated by U+001F. The
 first line of the output is `files` if file names fit there as well, else `words`. Each other line is a word and, after
-a
-tab, its description. Commands and options are read from commands.json, which scripts/commandtree.py
-writes: importing Typer and the commands would take most of the time.
+a tab, its description. Commands and options are read from commands.json, which scripts/commandtree.py writes: importing
+Typer and the commands would take most of the time.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
         "chain",
     ]
     """`time` may be relative, `moment` never; `to_stop` and `to_profit` are distances in percent; a `trigger` is a
-    price that
-sells a position, 0: none."""
+    price that sells a position, 0: none.
+    """
 
 _FAR = 1e9
 RIGHT = ("number", "share", "usd", "price", "trigger", "rate", "pnl", "change", "to_stop", "to_profit", "percent")

@@ -46,8 +46,7 @@ class OutFile:
 
         Raises:
             UsageProblem: it is a folder, its folder does not exist, one of them may not be written, or the ending has
-                no
-                format.
+                no format.
         """
         path = expanded(str(path))
         self.shown = visible(str(path))
@@ -103,8 +102,7 @@ class OutFile:
         """Begins appending to the file itself, on a new line.
 
         `resumed`: the format of the earlier run that is continued. An incomplete row, as of a killed process, is
-        removed:
-        its signal is delivered again.
+        removed: its signal is delivered again.
         """
         with self._file_errors():
             if not self._special and self.path.exists():

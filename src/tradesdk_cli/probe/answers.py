@@ -92,8 +92,7 @@ class Answers(dict[str, Answer]):
         listened: seconds for which the stream was open.
         endless: whether the answer to `stream_filter` did not end.
         lag: seconds after the arrival of a new signal at which it was not yet in the history, and at which it was;
-            None: not
-            seen.
+            None: not seen.
     """
 
     def __init__(self) -> None:

@@ -94,8 +94,7 @@ def last_bookmark(run: Session, chain: int, filters: Mapping[str, object]) -> tu
     """The position of `--since last`, and, while there is none, the time to begin at; None: now.
 
     Each combination of filters and output file has its own position. It is that of the last run with `--since last`,
-    or,
-    before there was any, of the last run without.
+    or, before there was any, of the last run without.
 
     Raises:
         ConfigProblem: there is no API key.
