@@ -77,8 +77,7 @@ def _main(argv: "Sequence[str] | None") -> int:
 
     if argv is None:
         # If installed, httpx imports its command line, and httpcore trio and HTTP/2. No command uses them, and they
-        # take a
-        # quarter of the time of a list. Both work without them. Only in our own process, never in a caller's.
+        # take a quarter of the time of a list. Both work without them. Only in our own process, never in a caller's.
         for unused in ("httpx._main", "trio", "h2"):
             sys.modules.setdefault(unused, None)  # type: ignore[arg-type]
     return run(args)

@@ -96,9 +96,8 @@ def with_times(value: Any, times: Times) -> Any:
 # CSV and TSV
 
 # The beginnings of spreadsheet formulas, also after spaces, and in full-width form. Where the comma is the decimal
-# mark,
-# a semicolon separates cells; for programs that ignore quotes, a line break separates rows. Tabs and carriage returns
-# are escapes by then.
+# mark, a semicolon separates cells; for programs that ignore quotes, a line break separates rows. Tabs and carriage
+# returns are escapes by then.
 _FORMULA = re.compile(r"(^|[;\n])([ \"]*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
 _NUMBER = re.compile(r"-\d+(?:\.\d+)?")
 

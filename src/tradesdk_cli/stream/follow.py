@@ -66,7 +66,7 @@ def follow(
     stats: StreamStats | None = None
     reason = None
     end = _End(back, bookmark.goes_on)
-    out.says_waits = False  # `_say_wait` prints them
+    out.says_waits = False  # `_note_wait` prints them
     try:
         with deferring(end.comes) as deferral:
             try:
