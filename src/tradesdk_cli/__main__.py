@@ -1,4 +1,4 @@
-"""Entry point of `trade`. Answers `--version`, and a shell's TAB, before anything else is imported."""
+"""Entry point of `trade`. Answers `--version` and shell completion before importing anything else."""
 
 import io
 import sys
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 def trade() -> "NoReturn":
-    """The console script: runs the command line and ends the process without taking Python apart, which is slow."""
+    """The console script. Runs the command line and exits without Python's slow shutdown."""
     import gc
     import os
 
-    gc.set_threshold(100_000)  # what is imported stays: looking for garbage in it takes a twentieth of a list
+    gc.set_threshold(100_000)  # imported objects stay: collecting garbage among them takes 5% of a list command
     code = main()
     if "threading" not in sys.modules or sys.modules["threading"].active_count() == 1:
         import atexit
@@ -24,7 +24,7 @@ def trade() -> "NoReturn":
             sys.stdout.flush()
             sys.stderr.flush()
         except OSError:
-            pass  # Python's own way out tries again, and says so
+            pass  # Python's own exit flushes again and prints the error
         else:
             os._exit(code)
     sys.exit(code)
@@ -52,7 +52,7 @@ def _main(argv: "Sequence[str] | None") -> int:
         try:
             print(f"trade {__version__}", flush=True)
         except OSError:
-            pass  # the long way says what is wrong
+            pass  # the full command line reports the error
         else:
             return 0
     import contextlib
@@ -63,7 +63,7 @@ def _main(argv: "Sequence[str] | None") -> int:
 
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")
-        with contextlib.suppress(OSError):  # the shell does not listen any more
+        with contextlib.suppress(OSError):  # the shell has closed the pipe
             print(answer(os.environ), flush=True)
         return 0
     from tradesdk_cli.text import print_in_any_encoding
@@ -76,8 +76,8 @@ def _main(argv: "Sequence[str] | None") -> int:
     from tradesdk_cli.app import run
 
     if argv is None:
-        # Where they are installed, httpx imports a command line, and httpcore trio and HTTP/2, all of which no command
-        # uses: a quarter of a list. Both do without what fails; only in our own process, never in a caller's.
+        # If installed, httpx imports its command line, and httpcore trio and HTTP/2. No command uses them, and they
+        # take a quarter of the time of a list. Both work without them. Only in our own process, never in a caller's.
         for unused in ("httpx._main", "trio", "h2"):
             sys.modules.setdefault(unused, None)  # type: ignore[arg-type]
     return run(args)

@@ -1,4 +1,4 @@
-"""The root command, and one run from arguments to exit code."""
+"""The root command, and running one command line from arguments to exit code."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _NOUNS = {
     "api": "Send any request, with the same key and retries.",
     "fleet": "Many machines, one budget: init, relay, status.",
 }
-"""Every noun, in the order in which they are listed, rare ones last. Their modules are imported when they are used."""
+"""All nouns in the order of the help, rare ones last. Their modules are imported on use."""
 
 _LINES = {
     "trades, positions": "What agents bought and sold, and what is open now.",
@@ -57,7 +57,7 @@ _LINES = {
     "completion, help": "Completion in your shell; help about a topic.",
     "api, fleet": "Send any request; many machines, one budget.",
 }
-"""Nouns that share a line of `trade --help`, which is to fit a small terminal."""
+"""Nouns that share a line of `trade --help`, so that it fits a small terminal."""
 
 
 app = Verbs(name="trade", cls=RootGroup, pretty_exceptions_enable=False)
@@ -95,14 +95,14 @@ def root(
         typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and stop."),
     ] = None,
 ) -> None:
-    """Without a command it shows them all."""
+    """Without a command, shows the help."""
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
 
 
 @cache
 def command() -> Any:
-    """The whole command tree; nouns are imported when they are used."""
+    """The whole command tree; nouns are imported on use."""
     group: Any = get_command(app)
     add_lazily(group, _NOUNS, "tradesdk_cli.commands")
     group.lines = _LINES
@@ -110,14 +110,14 @@ def command() -> Any:
 
 
 def run(argv: list[str]) -> int:
-    """Runs one command line; prints what went wrong and returns the exit code."""
+    """Runs one command line; prints the error, if any, and returns the exit code."""
     flags: dict[str, Any] = {}
     try:
         code = _invoke(argv, flags)
         _flush()
         return code
     except (ClosedPipe, BrokenPipeError):
-        _forget_stdout()
+        _discard_stdout()
         return 0
     except Interrupted as interrupted:
         return interrupted.exit_code
@@ -134,8 +134,8 @@ def run(argv: list[str]) -> int:
                 _flush()
             except Unwritable as unwritable:
                 error = unwritable
-        if type(error) is Unwritable:  # a file of --out is another kind
-            _forget_stdout()
+        if type(error) is Unwritable:  # errors of the --out file have their own class
+            _discard_stdout()
         from tradesdk_cli.config.settings import program_of
         from tradesdk_cli.explain import problem_of
 
@@ -150,7 +150,7 @@ def run(argv: list[str]) -> int:
 
 
 def _invoke(argv: list[str], flags: dict[str, Any]) -> int:
-    """Calls the command. Typer's own `main` would end with 130 for SIGTERM too, and with 1 for a pipe that closed."""
+    """Calls the command. Typer's own `main` would exit with 130 for SIGTERM too, and with 1 for a closed pipe."""
     root: Any = command()
     try:
         with root.make_context("trade", list(argv), obj=flags) as context:
@@ -167,7 +167,7 @@ def _report(problem: Problem, flags: dict[str, Any]) -> int:
 
     try:
         settings = flags.get("resolved") or resolve(flags, os.environ)
-    except CliError:  # whatever of the settings is usable counts
+    except CliError:  # as many settings as can be read
         settings = Settings(output=flags.get("output") or "auto")
     with contextlib.suppress(ClosedPipe, BrokenPipeError):
         Notes(settings, os.environ).problem(problem)
@@ -182,7 +182,7 @@ def _print_traceback() -> None:
 
 
 def _flush() -> None:
-    """What was printed without `Output`, such as help, is only now seen to fail."""
+    """Flushes output that was printed without `Output`, such as help, and reports a failure."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -191,7 +191,7 @@ def _flush() -> None:
         raise Unwritable(f"standard output cannot be written: {error.strerror}", "print it elsewhere") from None
 
 
-def _forget_stdout() -> None:
+def _discard_stdout() -> None:
     from tradesdk_cli.files import forget
 
     forget(sys.stdout)

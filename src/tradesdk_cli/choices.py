@@ -1,4 +1,4 @@
-"""Closed sets of words: what options take, and what settings may be."""
+"""Allowed values of options and settings."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ Format = Literal["auto", "table", "json", "ndjson", "csv", "tsv"]
 """How results are printed."""
 FORMATS: tuple[str, ...] = get_args(Format)
 Times = Literal["iso", "unix"]
-"""How moments are printed: in ISO 8601, or as Unix seconds."""
+"""How times are printed: ISO 8601, or Unix seconds."""

@@ -1,4 +1,4 @@
-"""A change before it is sent: where it goes, what it changes, and the question."""
+"""Shows a change before it is sent, and asks for confirmation."""
 
 from __future__ import annotations
 
@@ -20,30 +20,28 @@ if TYPE_CHECKING:
     from tradesdk_cli.session import Session, Target
 
 _UNITS = {"_usd": "{} USD", "_pct": "{} %"}
-"""By the ending of a field's name."""
+"""Units by the ending of a field's name."""
 LEDGER = "ledger"
-"""The method of a change that sends nothing: it is made in the ledger."""
+"""The method of a change in the ledger, which sends no request."""
 _LONGEST = 200
 _MOST_PIECES = 25
 
 
 @dataclass(frozen=True)
 class Change:
-    """A request that changes something, before it is sent.
+    """A change before it is sent.
 
     Attributes:
-        what: what it does, as a command: `delete the agent calm (agt_1) for good`.
-        method: of the request; `LEDGER` for what is changed in the ledger only.
+        what: its effect, as an imperative: `delete the agent calm (agt_1) for good`.
+        method: of the request; `LEDGER` for a change in the ledger.
         path: of the request.
-        body: of the request, nearly always an object; None: nothing.
-        before: what the fields of the body are now, by dotted names; None where nothing is changed that was there
-            before, or where that is not known.
-        about: what else helps to decide, by name.
-        warnings: what may be a mistake.
-        query: what stands behind the path's question mark.
-        mock: which mock it changes by its control interface; None: it changes no mock.
-        needs_yes: False where only this machine is changed: somebody at a terminal is asked, but elsewhere it is done
-            without `--yes`.
+        body: of the request, usually an object; None: no body.
+        before: the current values of the body's fields, by dotted names; None when there are none, or they are unknown.
+        about: more information, by name.
+        warnings: possible mistakes.
+        query: the query string of the path.
+        mock: the mock that it changes through the control interface, if any.
+        needs_yes: False for a change on this machine only: a terminal asks, but scripts need no `--yes`.
     """
 
     what: str
@@ -58,19 +56,19 @@ class Change:
     needs_yes: bool = True
 
     def as_dict(self) -> dict[str, Any]:
-        """What `--dry-run` prints."""
+        """The output of `--dry-run`."""
         shown: dict[str, Any] = {"method": self.method, "path": self.path}
         if self.query:
             shown["query"] = dict(self.query)
         return shown if self.body is None else {**shown, "body": self.body}
 
     def fields(self) -> Iterable[tuple[str, Any]]:
-        """What is set, by dotted names."""
+        """The new values, by dotted names."""
         body = self.body if isinstance(self.body, Mapping) else {} if self.body is None else {"body": self.body}
         return flatten(body).items()
 
     def differences(self) -> dict[str, dict[str, Any]] | None:
-        """What becomes another value: `{name: {"from", "to"}}`; None where it is not known what there was."""
+        """The values that change: `{name: {"from", "to"}}`; None when the current ones are unknown."""
         if self.before is None:
             return None
         return {
@@ -81,13 +79,13 @@ class Change:
 
 
 def approve(run: Session, change: Change, *, yes: bool, dry_run: bool | None) -> bool:
-    """True when `change` may be carried out; with `--dry-run` it is printed instead. None: there is no `--dry-run`.
+    """True when `change` may be carried out; `dry_run` prints it instead. None: the command has no `--dry-run`.
 
-    Before that, where it goes and what it changes is said on stderr: to people in lines, to programs as one object.
+    First, stderr shows the target and the change: lines for people, one object for programs.
 
     Raises:
-        UsageProblem: nobody can be asked and `--yes` is missing.
-        Declined: the person said no.
+        UsageProblem: there is no terminal, and `--yes` is missing.
+        Declined: the person answered no.
         Interrupted: Ctrl-C instead of an answer.
     """
     out = run.out
@@ -98,7 +96,7 @@ def approve(run: Session, change: Change, *, yes: bool, dry_run: bool | None) ->
         check(change.what, yes=yes, dry_run=dry_run)
     yes = yes or not can_ask()
     if yes and out.machine_notes:
-        if change.mock is None:  # a program that controls a mock knows that it is one
+        if change.mock is None:  # a program that controls a mock needs no note
             out.note(change.what, **_fields(run, change))
         return True
     explain(run, change, heading=yes)
@@ -115,10 +113,10 @@ def approve(run: Session, change: Change, *, yes: bool, dry_run: bool | None) ->
 
 
 def check(what: str, *, yes: bool, dry_run: bool | None) -> None:
-    """Refuses what could not be asked, before anything is looked up for the question.
+    """Refuses a change that cannot be confirmed, before any request.
 
     Raises:
-        UsageProblem: nobody can be asked and `--yes` is missing.
+        UsageProblem: there is no terminal, and `--yes` is missing.
     """
     if not yes and not dry_run and not can_ask():
         hint = "add --yes" + ("" if dry_run is None else ", or --dry-run")
@@ -126,11 +124,11 @@ def check(what: str, *, yes: bool, dry_run: bool | None) -> None:
 
 
 def agree(what: str, *, yes: bool) -> None:
-    """Asks before `what` is done, for what is no request and has no `--dry-run`.
+    """Asks before `what` is done, for a change without a request and without `--dry-run`.
 
     Raises:
-        UsageProblem: nobody can be asked and `--yes` is missing.
-        Declined: the person said no.
+        UsageProblem: there is no terminal, and `--yes` is missing.
+        Declined: the person answered no.
     """
     check(what, yes=yes, dry_run=None)
     if not yes and not ask(f"{what}?"):
@@ -144,8 +142,8 @@ def _show_dry_run(run: Session, change: Change) -> None:
     if not out.machine_notes:
         explain(run, change, body=differences is not None)
     out.one(shown)
-    said = "nothing was changed (--dry-run)" if change.method == LEDGER else "nothing was sent (--dry-run)"
-    out.note(said, **(_fields(run, change, brief=True) if out.machine_notes else {}))
+    note = "nothing was changed (--dry-run)" if change.method == LEDGER else "nothing was sent (--dry-run)"
+    out.note(note, **(_fields(run, change, brief=True) if out.machine_notes else {}))
 
 
 def _fields(run: Session, change: Change, *, brief: bool = False) -> dict[str, Any]:
@@ -167,7 +165,7 @@ def _fields(run: Session, change: Change, *, brief: bool = False) -> dict[str, A
 
 
 def where(run: Session, change: Change) -> Target:
-    """Where a change is made."""
+    """The target of a change."""
     from tradesdk_cli.session import Target
 
     if change.mock is not None:
@@ -182,14 +180,14 @@ def where(run: Session, change: Change) -> Target:
 
 
 def say_target(out: Output, target: Target) -> None:
-    """The line above every change and payment: where it goes."""
+    """The line above every change and payment: its target."""
     say(out, out.paint("bold" if target.fields.get("mode") == "live" else "dim", target.text))
 
 
 def explain(run: Session, change: Change, *, body: bool = True, heading: bool = False) -> None:
-    """Says where a change goes, what it is about and what becomes different.
+    """Prints the target of a change, its information and its differences.
 
-    `body`: what is set as well; `heading`: what it is, which a question would say.
+    `body`: also print the values that it sets. `heading`: also print its effect, which otherwise the question has.
     """
     out = run.out
     say_target(out, where(run, change))
@@ -199,14 +197,14 @@ def explain(run: Session, change: Change, *, body: bool = True, heading: bool = 
     if body:
         rows += [(name, _change_of(out, name, value, change.before)) for name, value in change.fields()]
     width = max((len(name) for name, _ in rows), default=0)
-    for name, told in rows:
-        say(out, f"  {visible(name).ljust(width)}  {told}")
+    for name, text in rows:
+        say(out, f"  {visible(name).ljust(width)}  {text}")
     for warning in change.warnings:
         say(out, f"{out.paint('yellow', 'warning:')} {one_line(warning)}")
 
 
 def _whole(name: str, value: Any) -> Iterable[tuple[str, str]]:
-    """A long text in pieces: what is signed is not cut."""
+    """A long text in lines: a text to sign is not cut."""
     if not isinstance(value, str) or len(value) <= _LONGEST:
         return [(name, _shown(name, value))]
     starts = range(0, min(len(value), _MOST_PIECES * _LONGEST), _LONGEST)
@@ -221,13 +219,13 @@ def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | N
         return new
     old = before.get(name)
     if name in before and old == value:
-        return f"{new} {out.paint('dim', '(as it is)')}"
+        return f"{new} {out.paint('dim', '(unchanged)')}"
     was = _shown(name, old)
     return f"{out.paint('red', was)} → {out.paint('green', new)}"
 
 
 def _shown(name: str, value: Any) -> str:
-    """A value as it is sent, with its unit: what is agreed to is not rounded."""
+    """A value as it is sent, with its unit, not rounded."""
     if value is None:
         return "not set"
     value = without_secrets(value, name)
@@ -240,19 +238,19 @@ def _shown(name: str, value: Any) -> str:
 
 
 def say(out: Output, line: str) -> None:
-    """A line on stderr, for people. What comes from strangers has been made visible before."""
+    """Prints a line on stderr for people. Untrusted text must be escaped before."""
     print(line, file=out.stderr, flush=True)
 
 
 def can_ask() -> bool:
-    """True when somebody is there to answer."""
+    """True when a person can answer."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def ask(question: str) -> bool:
-    """Asks whoever sits there; True for a yes. A terminal that is closed says no."""
+    """Asks at the terminal; True for yes. A closed terminal is a no."""
     print(f"{one_line(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):
-        print(file=sys.stderr)  # the question is still on the line
+        print(file=sys.stderr)  # ends the line of the question
     return answer.strip().lower() in ("y", "yes")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 CONTROL = "tradesdk_cli.wire"
-"""The log of what is asked of a mock's control routes, in the form of the SDK's log `tradesdk.wire`."""
+"""The log of requests to a mock's control routes, in the form of the SDK's log `tradesdk.wire`."""
 _LONGEST_BODY = 4 * 1024
 _LONGEST_VALUE = 400
 _HIDDEN = "****"
@@ -25,7 +25,7 @@ _NOT_FOR_CURL = ("host", "connection", "accept-encoding", "user-agent", "content
 _GLOBBED = frozenset("[]{}")
 
 
-def control_was_asked(
+def log_control_request(
     method: str,
     url: str,
     sent: bytes | None,
@@ -34,18 +34,18 @@ def control_was_asked(
     seconds: float,
     kinds: tuple[str, str],
 ) -> None:
-    """Puts a request to a mock's control routes, and its answer, into the log, where somebody looks.
+    """Logs a request to a mock's control routes and its response, if the log is enabled.
 
-    `kinds` are the media types of both; what is not JSON is not shown.
+    `kinds` are the media types of both; only JSON is shown.
     """
     logger = logging.getLogger(CONTROL)
     if not logger.level:
         return
     about = {"method": method, "url": url}
-    asked = {"event": "request", **about, **_content(sent, kinds[0])}
+    request = {"event": "request", **about, **_content(sent, kinds[0])}
     answer = {"event": "answer", **about, "status": status, **_content(answered, kinds[1]), "seconds": seconds}
-    for said in (asked, answer):
-        logger.debug("%s %s", method, url, extra={"wire": said})
+    for wire in (request, answer):
+        logger.debug("%s %s", method, url, extra={"wire": wire})
 
 
 def _content(content: bytes | None, kind: str) -> dict[str, Any]:
@@ -55,44 +55,44 @@ def _content(content: bytes | None, kind: str) -> dict[str, Any]:
 
 @contextmanager
 def watching(out: Output) -> Iterator[None]:
-    """Shows what the SDK sends and gets, as the settings of `out` want it."""
-    from tradesdk_cli.retries import heard_by  # it imports the SDK, which the routes of a mock don't need
+    """Shows the requests and responses of the SDK, as the settings of `out` want."""
+    from tradesdk_cli.retries import log_handler  # imports the SDK, which control routes do not need
 
     shown = _Shown(out)
-    # Alone: else each request would be the reason of the next wait as well.
-    with heard_by(shown.hear, log="tradesdk.wire", alone=True), heard_by(shown.hear, log=CONTROL, alone=True):
+    # Alone: else each request would also be taken as the reason of the next wait.
+    with log_handler(shown.handle, log="tradesdk.wire", alone=True), log_handler(shown.handle, log=CONTROL, alone=True):
         yield
 
 
 class _Shown:
     def __init__(self, out: Output) -> None:
         self._out, self._wanted = out, out.settings
-        self._unreachable = out.settings.mock  # no curl reaches the embedded one
+        self._unreachable = out.settings.mock  # curl cannot reach the embedded mock
 
-    def hear(self, record: logging.LogRecord) -> None:
-        said: Mapping[str, Any] = vars(record).get("wire", {})
-        event = said.get("event")
+    def handle(self, record: logging.LogRecord) -> None:
+        wire: Mapping[str, Any] = vars(record).get("wire", {})
+        event = wire.get("event")
         if event == "request" and self._wanted.curl:
-            self._show_curl(said)
+            self._show_curl(wire)
         if event in ("request", "answer", "failure") and self._wanted.debug:
-            self._show(said)
+            self._show(wire)
 
-    def _show(self, said: Mapping[str, Any]) -> None:
+    def _show(self, wire: Mapping[str, Any]) -> None:
         if self._out.machine_notes:
-            fields = {name: value for name, value in said.items() if name != "event"}
+            fields = {name: value for name, value in wire.items() if name != "event"}
             if isinstance(fields.get("body"), str):
                 fields["body"] = cut(fields["body"])
-            self._out.report({"type": said["event"], "note": headline(said), **fields})
+            self._out.report({"type": wire["event"], "note": headline(wire), **fields})
             return
-        for style, line in lines(said):
+        for style, line in lines(wire):
             self._say(line, style)
 
     def _say(self, line: str, style: str = "") -> None:
         line = visible(line)
         print(self._out.paint(style, line) if style else line, file=self._out.stderr, flush=True)
 
-    def _show_curl(self, said: Mapping[str, Any]) -> None:
-        line, left_out = curl_line(said)
+    def _show_curl(self, wire: Mapping[str, Any]) -> None:
+        line, left_out = curl_line(wire)
         if self._out.machine_notes:
             self._out.report({"type": "curl", "command": line, "left_out": left_out})
         else:
@@ -104,37 +104,37 @@ class _Shown:
             self._unreachable = False  # once is enough
 
 
-def headline(said: Mapping[str, Any]) -> str:
-    """One line: what was asked, what came of it, and how long that took."""
-    where = f"{said['method']} {said['url']}"
-    return where if said["event"] == "request" else f"{where}: {_what_came(said)}"
+def headline(wire: Mapping[str, Any]) -> str:
+    """One line: the request, its result, and the time it took."""
+    where = f"{wire['method']} {wire['url']}"
+    return where if wire["event"] == "request" else f"{where}: {_result(wire)}"
 
 
-def _what_came(said: Mapping[str, Any]) -> str:
-    took = f"{said['seconds'] * 1000:.0f} ms"
-    return f"{said['status']} in {took}" if said["event"] == "answer" else f"{said['problem']}, after {took}"
+def _result(wire: Mapping[str, Any]) -> str:
+    took = f"{wire['seconds'] * 1000:.0f} ms"
+    return f"{wire['status']} in {took}" if wire["event"] == "answer" else f"{wire['problem']}, after {took}"
 
 
-def lines(said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Style and text of what a person reads: `>` is what was sent, `<` what came, `*` what we say."""
-    if said["event"] == "failure":
-        yield "", f"* {headline(said)}"
+def lines(wire: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Lines for people, with styles: `>` sent, `<` received, `*` our notes."""
+    if wire["event"] == "failure":
+        yield "", f"* {headline(wire)}"
         return
-    sent = said["event"] == "request"
+    sent = wire["event"] == "request"
     mark = ">" if sent else "<"
-    first = headline(said) if sent else f"{_what_came(said)}: {said['method']} {_path(said['url'])}"
+    first = headline(wire) if sent else f"{_result(wire)}: {wire['method']} {_path(wire['url'])}"
     yield "", f"{mark} {first}"
-    for name, value in said["headers"].items():
+    for name, value in wire["headers"].items():
         short = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}… ({len(value):,} characters)"
         yield "dim", f"{mark} {name}: {short}"
-    if said["body"]:
+    if wire["body"]:
         yield "dim", mark
-        for line in cut(said["body"]).splitlines():
+        for line in cut(wire["body"]).splitlines():
             yield "", f"{mark} {line}"
-    elif said["bytes"]:
-        yield "dim", f"* {said['bytes']:,} bytes, which are not shown here"
-    elif not sent and said["body"] is None:
-        yield "dim", "* a stream; what comes on it is not shown here"
+    elif wire["bytes"]:
+        yield "dim", f"* {wire['bytes']:,} bytes, not shown here"
+    elif not sent and wire["body"] is None:
+        yield "dim", "* a stream; its events are not shown here"
 
 
 def _path(url: str) -> str:
@@ -142,7 +142,7 @@ def _path(url: str) -> str:
 
 
 def cut(body: str) -> str:
-    """At most 4 KiB of a body, and how much more there is."""
+    """At most 4 KiB of a body, and the number of bytes left out."""
     content = body.encode("utf-8", "replace")
     if len(content) <= _LONGEST_BODY:
         return body
@@ -150,18 +150,18 @@ def cut(body: str) -> str:
     return f"{shown}… ({len(content) - len(shown.encode()):,} more bytes)"
 
 
-def curl_line(said: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """A request as one line for a shell, and what had to be left out of it. The API key is `$TRADE_API_KEY`."""
-    method, url, body = said["method"], said["url"], said["body"]
+def curl_line(wire: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """A request as a curl command, and the parts left out of it. The API key is `$TRADE_API_KEY`."""
+    method, url, body = wire["method"], wire["url"], wire["body"]
     left_out = []
     words = ["curl"]
-    streams = "text/event-stream" in said["headers"].get("accept", "")
+    streams = "text/event-stream" in wire["headers"].get("accept", "")
     words += ["-N"] * streams
-    words += ["-g"] * (not _GLOBBED.isdisjoint(url))  # else curl reads brackets as lists of addresses
+    words += ["-g"] * (not _GLOBBED.isdisjoint(url))  # else curl expands brackets
     if method != ("GET" if body is None else "POST"):
         words += ["-X", _quoted(method)]
     words.append(_quoted(url))
-    for name, value in said["headers"].items():
+    for name, value in wire["headers"].items():
         if name == "authorization":
             words += ["-H", '"Authorization: Bearer $TRADE_API_KEY"']
         elif name == "payment-signature":
@@ -172,14 +172,14 @@ def curl_line(said: Mapping[str, Any]) -> tuple[str, list[str]]:
             words += ["-H", _quoted(f"{name}: {value}")]
     if body is not None:
         words += ["--data-raw", _quoted(body)]
-    elif said["bytes"]:
+    elif wire["bytes"]:
         words += ["--data-binary", "@FILE"]
-        left_out.append("the file: its name belongs where FILE stands")
+        left_out.append("the file: replace FILE by its name")
     if _HIDDEN in url or (body is not None and _HIDDEN in body):
-        left_out.append(f"a secret, where {_HIDDEN} stands")
+        left_out.append(f"a secret: replace {_HIDDEN} by it")
     return " ".join(words), left_out
 
 
 def _quoted(text: str) -> str:
-    """For a shell, on one line. What cannot be printed becomes what JSON writes for it: bodies are JSON."""
+    """Quoted for a shell, on one line. Unprintable characters become JSON escapes, as bodies are JSON."""
     return shlex.quote("".join(map(json_escaped, text)))

@@ -1,4 +1,4 @@
-"""Exit codes, errors of this program, and a problem ready to be printed."""
+"""Exit codes, errors of this program, and a problem to print."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ OTHER, USAGE, CONFIG, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND = 1, 2, 3, 4, 5, 6
 CONFLICT, INVALID, RATE_LIMITED, SERVER, NETWORK, INTERRUPTED = 7, 8, 9, 10, 11, 130
 STREAM_ENDED, HUNG_UP, TERMINATED = 15, 129, 143
 REFUSED, REJECTED, OUTCOME_UNKNOWN = 12, 13, 14
-"""Of payments: by my own budget or guard; by the service; its outcome is not known."""
+"""For payments: refused by the budget or a guard; refused by the service; outcome unknown."""
 
 
 TRADE, LOGIN = "{trade}", "{login}"
-"""In a hint: commands that continue where this one was, such as after `trade --mock` or `trade --profile work`."""
+"""A placeholder in hints for the beginning of a command, such as `trade --mock` or `trade --profile work`."""
 
 
 def placed(hint: str | None, program: str) -> str | None:
-    """`hint` with what stands for `TRADE` and `LOGIN`; a mock's account needs no login."""
+    """`hint` with `TRADE` and `LOGIN` replaced; a mock needs no login."""
     if hint is None:
         return None
     login = program.partition(" --mock")[0].partition(" --world")[0]
@@ -29,14 +29,14 @@ def placed(hint: str | None, program: str) -> str | None:
 
 
 class CliError(Exception):
-    """Something this program itself refuses or cannot do."""
+    """An error of this program itself."""
 
     exit_code = OTHER
     code = "error"
     status: int | None = None
-    """What the service answered, where it was that."""
+    """The status of the service's response, if any."""
     about: Mapping[str, Any] | None = None
-    """More for programs."""
+    """More fields for programs."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -45,37 +45,37 @@ class CliError(Exception):
 
 
 class UsageProblem(CliError):
-    """The command line cannot be meant like this."""
+    """The command line is invalid."""
 
     exit_code = USAGE
     code = "usage"
 
 
 class ConfigProblem(CliError):
-    """A setting is missing or cannot be used."""
+    """A setting is missing or invalid."""
 
     exit_code = CONFIG
     code = "configuration"
 
 
 class Declined(CliError):
-    """The person said no."""
+    """A person answered no."""
 
     code = "declined"
 
 
 class Unwritable(CliError):
-    """Standard output does not take what was to be printed: a full disk, for example."""
+    """Standard output cannot be written: a full disk, for example."""
 
     code = "system"
 
 
 class ClosedPipe(Exception):
-    """Whoever read our output has gone. Not an OSError: Typer would turn that into exit code 1."""
+    """The reader of the output has gone. Not an OSError, which Typer would turn into exit code 1."""
 
 
 class Interrupted(Exception):
-    """Ctrl-C or SIGTERM ended what would not end by itself, and whatever there is to say has been said."""
+    """Ctrl-C or SIGTERM ended the command, and its messages are printed."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Interrupted(Exception):
 
 
 class RefusedByMock(CliError):
-    """The mock's control interface said no; its status decides the exit code, as the service's would."""
+    """The mock's control interface refused; its status decides the exit code, as the service's does."""
 
     def __init__(self, status: int, code: str, message: str, hint: str) -> None:
         super().__init__(message, hint)
@@ -93,7 +93,7 @@ class RefusedByMock(CliError):
 
 @dataclass(frozen=True)
 class Problem:
-    """What went wrong, ready to be printed."""
+    """A problem to print."""
 
     exit_code: int
     code: str
@@ -102,10 +102,10 @@ class Problem:
     status: int | None = None
     retryable: bool = False
     about: dict[str, Any] = field(default_factory=dict)
-    """More for programs: what became of the money."""
+    """More fields for programs: the payment."""
 
     def as_dict(self) -> dict[str, Any]:
-        """The object that machine formats print on stderr."""
+        """The JSON object for stderr."""
         return {
             "code": self.code,
             "status": self.status,

@@ -1,4 +1,4 @@
-"""An exception as message, hint and exit code. Loaded when something fails."""
+"""Turns an exception into message, hint and exit code. Imported on errors."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 _CHECK_KEY = (IN_TRADE["unauthorized"] or "").replace("{login}", LOGIN)
 _NOUNS = ("agents", "wallets", "trades", "positions")
-"""Nouns of the API that have a list."""
+"""Nouns of the API with a list."""
 _PATHS = "/v1/account, /v1/agents, /v1/wallets, /v1/trades, /v1/positions and /v1/signals"
 
 
 def problem_of(error: BaseException, program: str = "trade") -> Problem:
-    """What `error` means; hints begin with `program`, which is `trade --mock` for the embedded mock."""
+    """The problem of `error`; commands in hints begin with `program`, such as `trade --mock`."""
     problem = _problem_of(error)
     hint = problem.hint
     if hint == _CHECK_KEY and (program.endswith(" --mock") or " --world " in program):
@@ -104,20 +104,20 @@ def _problem_of(error: BaseException) -> Problem:
 
 
 def _usual(code: Any) -> str:
-    """The next step in Python after an error that knows no more than its code."""
+    """The SDK's hint for an error without details."""
     from tradesdk import TradeError
 
     return TradeError("", code=code).hint
 
 
 def next_step(error: TradeError, **known: str) -> str:
-    """The next step in `trade`; `known` fills in its names."""
+    """The hint for `trade`; `known` has the values of its names."""
     from tradesdk import CheckpointError, ConfigError
 
     code, hint = error.code, error.hint
     if hint == _usual("fleet_lost"):  # a ledger in PostgreSQL
         code = "fleet_lost"
-    # What they say of themselves are no words of Python.
+    # Their own hints do not speak of Python.
     is_own = isinstance(error, ConfigError | CheckpointError) and hint != _usual(code)
     step = IN_TRADE[code]
     if step is None or is_own or hint == _usual("too_many_files"):
@@ -137,7 +137,7 @@ def next_step(error: TradeError, **known: str) -> str:
 
 
 def _too_many_files(error: BaseException | None) -> bool:
-    """Whether the system opens no more files, which may have made anything fail: an import, for example."""
+    """Whether too many files are open, which can make anything fail, such as an import."""
     while error is not None:
         if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) or os.strerror(errno.EMFILE) in str(error):
             return True
@@ -187,7 +187,7 @@ def _address(url: str) -> str:
 
 
 def _signature_hint(error: InvalidSignatureError) -> str:
-    """How to connect a wallet with another text than the one that was signed."""
+    """The hint for connecting a wallet with another text."""
     if error.signed is None:
         return (
             "sign exactly the text that the dashboard shows (personal_sign), with the key of that address; "
@@ -220,18 +220,18 @@ def _request_problem(error: Any) -> Problem:
 
 
 def _lister(url: str, method: str = "") -> str:
-    """The command that shows the things a URL is about; with a `method`, those that its body names as well."""
+    """The command that lists the items of a URL; with a `method`, also those that the body names."""
     if _market(url):
         return f"{TRADE} market tokens --limit 500"
     if method == "POST" and url.endswith("/v1/agents"):
         return f"{TRADE} wallets list"
-    wallets = f"; {TRADE} wallets list" if method == "PATCH" else ""  # the agent, or the wallet that it would get
+    wallets = f"; {TRADE} wallets list" if method == "PATCH" else ""  # the agent, or its new wallet
     noun = next((noun for noun in _NOUNS if f"/v1/{noun}" in url), None)
     return f"{TRADE} {noun} list{wallets}" if noun else f"{TRADE} account show"
 
 
 def _market(url: str) -> bool:
-    """Whether it is a URL of the paid market data."""
+    """Whether the URL is of paid market data."""
     return url.rpartition("/v1/")[2].startswith(
         ("token-", "signal-history", "top-performers", "aggregate-metrics", "supported-tokens")
     )
@@ -239,11 +239,11 @@ def _market(url: str) -> bool:
 
 _RETRYABLE = ("in_progress", "signer_too_slow", "ledger_locked", "ledger_unreachable")
 _NOT_TYPEABLE = Decimal(10) ** 12
-"""Dollars that no --max-price takes."""
+"""Dollars above any --max-price."""
 
 
 def payment_problem(error: PaymentError) -> Problem:
-    """What a payment's error means."""
+    """The problem of a payment's error."""
     from tradesdk import (
         LedgerError,
         PaymentOutcomeUnknownError,
@@ -266,13 +266,13 @@ def payment_problem(error: PaymentError) -> Problem:
     elif isinstance(error, PaymentRefusedError):
         code = NOT_FOUND if error.code in ("no_such_payment", "unknown_token") else REFUSED
     about: dict[str, Any] = {"charged": error.charged, "payment": None if payment is None else of_error(payment)}
-    said = one_line(error.reason, 80) if code == REJECTED and error.reason else error.code
+    label = one_line(error.reason, 80) if code == REJECTED and error.reason else error.code
     retryable = error.code in _RETRYABLE
-    return Problem(code, said, one_line(error.message), one_line(hint) or None, retryable=retryable, about=about)
+    return Problem(code, label, one_line(error.message), one_line(hint) or None, retryable=retryable, about=about)
 
 
 def _payment_hint(error: PaymentError) -> str:
-    """What to do about it; what the details of the error know comes first."""
+    """Its hint, with the error's details first."""
     code, payment, details = error.code, error.payment, error.details
     if isinstance(details, BudgetDetails):
         return _budget(details)
@@ -312,46 +312,46 @@ def _fund(wallet: str, service: str) -> str:
     add = f"add USDC on Base to {wallet}; no ETH is needed, as the service pays for gas"
     if not is_loopback(urlsplit(service).hostname or ""):
         return add
-    # Nobody should send real money to a mock's payer.
+    # No hint may lead to sending real money to a mock's wallet.
     return f"on a mock, give it play money: {TRADE} mock payments set-balance {wallet} 10; elsewhere {add}"
 
 
 def _once_more(payment: Payment, code: str) -> str:
-    """How to buy again what was paid for and did not arrive: another purchase has another name."""
+    """How to buy again after a paid call without an answer."""
     if payment.purchase is not None:
         return "to buy it again, give it another --purchase name"
     if code == "already_delivered":
-        return "what it was for can be bought again"
+        return "the same data can be bought again"
     mark = f"{TRADE} pay reconcile --mark paid {payment.id}"
     if code == "unresolved_payment":
         other = "" if payment.charged is True else ", or --mark unpaid"
-        return f"say what it was: {mark}{other}; after that it can be bought again"
+        return f"mark the payment: {mark}{other}; then it can be bought again"
     return f"to buy it again: add --purchase NAME, or first {mark}; 10 minutes after the first try the command does"
 
 
 def with_payment(problem: Problem, error: APIError) -> Problem:
-    """The problem of an ordinary error that followed a payment."""
+    """The problem of another error after a payment."""
     payment = error.payment
     if payment is None:
         return problem
     amount = dollars(payment.amount_usd)
     if payment.charged is False:
-        told = f"nothing was paid ({payment.id})"
+        note = f"nothing was paid ({payment.id})"
     elif payment.charged is True:
-        told = f"{amount} was paid: {TRADE} pay show {payment.id}"
+        note = f"{amount} was paid: {TRADE} pay show {payment.id}"
     else:
         doubt = f"{amount} was sent, and stays held, as nothing proves that it was not taken"
-        told = f"{doubt}: {TRADE} pay show {payment.id}"
-    hint = f"{told}; {problem.hint}" if problem.hint else told
+        note = f"{doubt}: {TRADE} pay show {payment.id}"
+    hint = f"{note}; {problem.hint}" if problem.hint else note
     return replace(problem, hint=hint, about={"charged": payment.charged, "payment": of_error(payment)})
 
 
 def _unknown(payment: Payment, *, over: bool = False) -> str:
-    """What to do about a payment of which nobody knows whether it was taken."""
+    """The hint for a payment with unknown outcome."""
     mark = f"look at the wallet, then {TRADE} pay reconcile --mark paid {payment.id}, or --mark unpaid"
     if payment.stage.value == "taken":
         return mark
-    until = "" if payment.purchase is not None else "; 10 minutes after its first signing it pays anew"
+    until = "" if payment.purchase is not None else "; 10 minutes after its first signing it makes a new payment"
     if over or payment.stage.value != "sent":
         return f"run the purchase again: it signs the same nonce again, which is taken only once{until}; or {mark}"
     return (
@@ -378,7 +378,7 @@ def _budget(details: BudgetDetails) -> str:
 
 
 def _raise_it(name: str, amount: Decimal | None) -> str:
-    """How to raise the budget that is in the way, where it was set. --max-price only ever makes one stricter."""
+    """How to raise the exceeded budget where it was set. --max-price can only lower a limit."""
     from tradesdk import Budget, TradeError
 
     try:
@@ -391,7 +391,7 @@ def _raise_it(name: str, amount: Decimal | None) -> str:
 
 
 def of_error(payment: Payment) -> dict[str, Any]:
-    """What an error says of its payment."""
+    """The payment of an error."""
     return {
         "id": payment.id,
         "stage": payment.stage.value,

@@ -1,4 +1,4 @@
-"""Files: written whole, and locked; standard streams that are closed."""
+"""Atomic writes, file locks, and closed standard streams."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
-_NAMED = 80  # characters of a file's name in that of the new file
+_NAMED = 80  # characters of the file's name in the temporary file's name
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EROFS}
 
 
-class Half:
-    """A new file beside another one, whose place it takes when it is complete.
+class PartialFile:
+    """A temporary file that replaces another one when it is complete.
 
-    A killed command leaves it there, and the next one for that file removes it: only a live one holds the lock on it.
+    If its command is killed, it stays; the next command for that file removes it, as nothing holds its lock.
     """
 
     def __init__(self, path: Path, mode: int | None = None) -> None:
-        """Makes it. Without a `mode`, it gets that of the file, or the usual one.
+        """Creates it. Without a `mode`, it gets the mode of the file, or the default.
 
         Raises:
             OSError: it cannot be made.
@@ -39,34 +39,34 @@ class Half:
         self._path = path
         self._kept = stat.S_IMODE(path.stat().st_mode) if mode is None and path.exists() else None
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-        from tradesdk.local import try_lock  # output may need no file
+        from tradesdk.local import try_lock  # most commands write no file
 
-        remove_halves(path.parent, path.name)
+        remove_partial_files(path.parent, path.name)
         while True:
             self._half = path.with_name(f".{path.name[:_NAMED]}.{os.urandom(8).hex()}.tmp")
             file = os.open(self._half, flags, 0o644 if mode is None and self._kept is None else mode or 0o600)
             if try_lock(file) is not False and os.fstat(file).st_nlink:
                 break
-            os.close(file)  # another command took it for one that was left, before it was locked
+            os.close(file)  # another command removed it as a leftover before it was locked
         self.file = FileIO(file, "wb")
 
     def commit(self, path: Path | None = None, *, sync: bool = False) -> None:
-        """Puts it in the place of the file, or of another one; with `sync`, it is on disk before.
+        """Replaces the file, or `path`; with `sync`, after an fsync.
 
         Raises:
-            OSError: that failed; what was there is as before.
+            OSError: it failed; the old file is unchanged.
         """
         if sync:
             os.fsync(self.file.fileno())
         if self._kept is not None:
             os.chmod(self._half, self._kept)
-        if os.name == "nt":  # there a file that is open cannot be renamed, nor removed by others
+        if os.name == "nt":  # Windows can neither rename an open file nor let others remove it
             self.file.close()
         os.replace(self._half, path or self._path)
         self.file.close()
 
     def drop(self) -> None:
-        """Removes it, unless it has its place already."""
+        """Removes it, unless it has replaced the file."""
         with contextlib.suppress(OSError):
             self.file.close()
         with contextlib.suppress(OSError):
@@ -74,18 +74,18 @@ class Half:
 
 
 def atomic_write(path: Path, content: bytes | str, *, mode: int | None = None, sync: bool = True) -> None:
-    """Puts `content` (text as UTF-8) into the file, whole or not at all.
+    """Writes `content` (text as UTF-8) to the file, whole or not at all.
 
     Args:
-        path: the file; what is there, a link too, is replaced.
+        path: the file; an existing file, or link, is replaced.
         content: all of it.
-        mode: who may read it, from the first byte on; without one, a file keeps its mode and a new one has the usual.
-        sync: it is on disk when this returns.
+        mode: its permissions from the first byte on; None: those of the old file, or the default.
+        sync: fsync before returning.
 
     Raises:
-        OSError: it cannot be written; what was there is as before.
+        OSError: it cannot be written; the old file is unchanged.
     """
-    half = Half(path, mode)
+    half = PartialFile(path, mode)
     try:
         write_all(half.file, content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
         half.commit(sync=sync)
@@ -101,8 +101,8 @@ def write_all(file: FileIO, content: bytes) -> None:
         left = left[file.write(left) or 0 :]
 
 
-def remove_halves(folder: Path, name: str | None = None) -> bool:
-    """Removes what killed commands left of this file, or of all files of the folder; True when there was something."""
+def remove_partial_files(folder: Path, name: str | None = None) -> bool:
+    """Removes temporary files of killed commands, for this file or for all in the folder; True when there were any."""
     shape = re.compile(r"\.%s\.[0-9a-f]{16}\.tmp" % (".+" if name is None else re.escape(name[:_NAMED])))
     from tradesdk.local import try_lock
 
@@ -110,7 +110,7 @@ def remove_halves(folder: Path, name: str | None = None) -> bool:
     with contextlib.suppress(OSError):
         for half in (each for each in folder.iterdir() if shape.fullmatch(each.name)):
             with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-                if os.name != "nt":  # there a file that is open cannot be removed
+                if os.name != "nt":  # Windows cannot remove an open file
                     file = os.open(half, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
                     stack.callback(os.close, file)
                     if not try_lock(file):
@@ -122,15 +122,15 @@ def remove_halves(folder: Path, name: str | None = None) -> bool:
 
 @contextlib.contextmanager
 def locked(path: str, in_use: CliError, *, wait: float = 0.0) -> Iterator[None]:
-    """While one command works with a file, no other does. The lock of a killed command is free.
+    """Locks a file against other commands. The lock of a killed command is free.
 
-    The lock is on `.NAME.trade-lock` beside it, which stays: if it were removed, two could hold the lock at once. Where
-    there are no locks, or the folder cannot be written, nothing is locked.
+    The lock file `.NAME.trade-lock` beside it stays: if it were removed, two commands could hold the lock at once.
+    Without locks in the system, or in a folder that cannot be written, nothing is locked.
 
     Args:
         path: the file, without links in it.
-        in_use: what is raised when another command has the lock.
-        wait: how many seconds to wait for that one.
+        in_use: the error to raise when another command has the lock.
+        wait: seconds to wait for the lock.
 
     Raises:
         CliError: `in_use`, or one of its class: the lock cannot be opened.
@@ -146,7 +146,7 @@ def locked(path: str, in_use: CliError, *, wait: float = 0.0) -> Iterator[None]:
     file = os.path.join(folder, f".{name}.trade-lock")
     lock = FileLock(file, wait, mode=0o600, thread_local=False, preserve_lock_file=True)
     try:
-        if os.path.isdir(folder):  # filelock would make it; reading or writing says what is wrong
+        if os.path.isdir(folder):  # filelock would create the folder; reading or writing reports the error
             lock.acquire()
     except Timeout:
         raise in_use from None
@@ -164,11 +164,10 @@ def locked(path: str, in_use: CliError, *, wait: float = 0.0) -> Iterator[None]:
 
 
 def open_closed_streams() -> None:
-    """Gives descriptors 0 to 2 something to stand on where whoever started us had closed them.
+    """Opens descriptors 0 to 2 where the parent process had closed them.
 
-    Otherwise the next file or socket that is opened gets such a number, and what is printed goes into it. Nothing can
-    be read from a closed input, and what is said on a closed stderr is lost; but a closed stdout refuses to be written,
-    because a command whose result nobody could get did not work.
+    Otherwise the next file or socket gets such a number, and output goes into it. A closed stdin is empty, and output
+    to a closed stderr is lost. Writing to a closed stdout fails: the result would be lost.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -181,7 +180,7 @@ def open_closed_streams() -> None:
 
 
 def forget(stream: TextIO) -> None:
-    """Lets what is still to be written to `stream` go nowhere: Python tries once more at the end, and would fail."""
+    """Discards the unwritten output of `stream`: Python flushes again at exit, and would fail."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

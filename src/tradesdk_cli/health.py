@@ -1,4 +1,4 @@
-"""The checks of `trade doctor`: settings, both services, wallet, ledger, and what AI clients need."""
+"""The checks of `trade doctor`: settings, both services, wallet, ledger, and the MCP server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tradesdk_cli.config.settings import DEFAULT
 from tradesdk_cli.errors import CONFIG, OTHER
-from tradesdk_cli.text import counted, dollars, maybe_dollars, one_line, usd
+from tradesdk_cli.text import dollars, maybe_dollars, one_line, plural, usd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,15 +34,15 @@ State = Literal["ok", "warning", "problem", "skipped"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found.
+    """The result of a check.
 
     Attributes:
-        check: its name, always the same.
+        check: its stable name.
         status: `ok`, `warning`, `problem`, or `skipped` where there is nothing to check.
-        said: what was found, in words.
-        next: what to do now.
+        said: the finding, in words.
+        next: the next step.
         facts: the same for programs.
-        config: whether a problem is one of the settings.
+        config: whether it is a problem of the settings.
     """
 
     check: str
@@ -53,12 +53,12 @@ class Finding:
     config: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """What machine formats print."""
+        """The row for machine formats."""
         return {name: value for name, value in vars(self).items() if name != "config"}
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """0 when nothing is wrong; 3 when a setting is; else 1. Warnings don't count."""
+    """0 without problems; 3 when a setting is wrong; else 1. Warnings do not count."""
     problems = [one for one in findings if one.status == "problem"]
     if not problems:
         return 0
@@ -66,16 +66,16 @@ def exit_code(findings: Iterable[Finding]) -> int:
 
 
 def run(name: str, check: Callable[[], Sequence[Finding]]) -> Sequence[Finding]:
-    """What `check` finds. What it raises is a finding as well."""
+    """The findings of `check`; an exception is a finding as well."""
     try:
         return check()
     except Exception as error:
         from tradesdk_cli.explain import problem_of
 
         problem = problem_of(error)
-        said = problem.headline if problem.code != "internal" else f"could not be checked: {type(error).__name__}"
+        message = problem.headline if problem.code != "internal" else f"could not be checked: {type(error).__name__}"
         facts = {"code": problem.code} | ({} if problem.status is None else {"http_status": problem.status})
-        return [Finding(name, "problem", one_line(said), problem.hint, facts, config=problem.exit_code == CONFIG)]
+        return [Finding(name, "problem", one_line(message), problem.hint, facts, config=problem.exit_code == CONFIG)]
 
 
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
@@ -83,7 +83,7 @@ _TITLES = {"base_url": "address", "market_url": "market data", "rpc_url": "node"
 
 
 def settings(chosen: Settings, environ: Mapping[str, str], broken: ConfigProblem | None) -> list[Finding]:
-    """Which there are, and where each came from; proxies too. `broken`: why they could not all be read."""
+    """The settings with their sources, and proxies. `broken`: why not all could be read."""
     from tradesdk_cli.config.credentials import without_password
 
     if broken is not None:
@@ -97,8 +97,8 @@ def settings(chosen: Settings, environ: Mapping[str, str], broken: ConfigProblem
         value = getattr(chosen, name)
         shown = facts[name]["value"] = without_password(value) if name in _TITLES and value else value
         if source != DEFAULT and not (chosen.mock and name in (*_TITLES, "world")):
-            told = f"mock world {chosen.world}" if name == "mock" and value else f"{_TITLES.get(name, name)} {shown}"
-            parts.append(f"{one_line(told)} ({one_line(source.removeprefix('flag '))})")
+            entry = f"mock world {chosen.world}" if name == "mock" and value else f"{_TITLES.get(name, name)} {shown}"
+            parts.append(f"{one_line(entry)} ({one_line(source.removeprefix('flag '))})")
     proxies = {name: environ.get(name) or environ.get(name.lower()) for name in _PROXIES}
     facts["proxies"] = {name: without_password(value) for name, value in proxies.items() if value}
     parts += [f"{name} {value}" for name, value in facts["proxies"].items()]
@@ -116,7 +116,7 @@ _NEAR = 3.0
 
 
 class LastAnswer:
-    """The last answer that came: its headers, when, and how long it took."""
+    """The last response: its headers, time and duration."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -124,19 +124,19 @@ class LastAnswer:
         self.seconds = 0.0
         self.at = 0.0
 
-    def hear(self, record: logging.LogRecord) -> None:
-        said = vars(record).get("wire", {})
-        if said.get("event") == "answer":
-            self.headers, self.seconds, self.at = said["headers"], said["seconds"], self._now()
+    def handle(self, record: logging.LogRecord) -> None:
+        wire = vars(record).get("wire", {})
+        if wire.get("event") == "answer":
+            self.headers, self.seconds, self.at = wire["headers"], wire["seconds"], self._now()
 
     @property
     def difference(self) -> float | None:
-        """Seconds that the service's clock is ahead of ours; None: it did not say."""
+        """Seconds that the service's clock is ahead of ours; None without a Date header."""
         try:
             there = parsedate_to_datetime(self.headers["date"]).timestamp()
         except (KeyError, ValueError, TypeError, OverflowError, OSError):
             return None
-        # A date has whole seconds: it is half a second more on average, and was written half a way ago.
+        # Date has whole seconds, so half a second is missing on average; it was written half a round trip ago.
         return there + 0.5 - (self.at - self.seconds / 2)
 
 
@@ -144,13 +144,13 @@ ClientT = TypeVar("ClientT", "TradeClient", "MarketClient")
 
 
 @contextmanager
-def _asking(run: Session, client: ClientT) -> Iterator[tuple[ClientT, LastAnswer]]:
-    """A copy of `client` that sends a request once, and what is heard of its answer meanwhile."""
-    from tradesdk_cli.retries import heard_by
+def _single_try(run: Session, client: ClientT) -> Iterator[tuple[ClientT, LastAnswer]]:
+    """A copy of `client` without retries, and its last response."""
+    from tradesdk_cli.retries import log_handler
 
-    heard = LastAnswer(run.now)
-    with heard_by(heard.hear, log="tradesdk.wire", alone=True):
-        yield client.with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT), heard
+    last = LastAnswer(run.now)
+    with log_handler(last.handle, log="tradesdk.wire", alone=True):
+        yield client.with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT), last
 
 
 def _answers(run: Session, url: str, milliseconds: int) -> str:
@@ -159,12 +159,12 @@ def _answers(run: Session, url: str, milliseconds: int) -> str:
 
 
 def account(run: Session) -> list[Finding]:
-    """The API is there and takes the key; plan, rate limit; the clock."""
+    """Whether the API can be reached and accepts the key; plan, rate limit and clock."""
     settings = run.settings
     if not settings.mock and not settings.base_url:
         hint = "log in: trade login; or look around without an account: trade demo"
         return [Finding("api", "problem", "no address is set", hint, config=True)]
-    with _asking(run, run.client) as (client, heard):
+    with _single_try(run, run.client) as (client, last):
         found = client.account.get()
         limit = client.rate_limit
     last4 = found.api_key_last4[-4:]  # a service may say more
@@ -174,14 +174,14 @@ def account(run: Session) -> list[Finding]:
         "plan": found.plan,
         "api_key_last4": last4,
         "api_key_source": settings.sources.get("api_key"),
-        "milliseconds": round(heard.seconds * 1000),
+        "milliseconds": round(last.seconds * 1000),
         "rate_limit": None if limit is None else {"limit": limit.limit, "remaining": limit.remaining},
     }
     whose = f"{one_line(found.email, 80)}, plan {one_line(found.plan, 40)}; key …{one_line(last4)}"
-    said = f"{_answers(run, client.base_url, facts['milliseconds'])}: {whose}"
+    message = f"{_answers(run, client.base_url, facts['milliseconds'])}: {whose}"
     if limit is not None and limit.remaining is not None:
-        said += f"; {limit.remaining} of {limit.limit} requests left this minute"
-    return [Finding("api", "ok", said, None, facts), *_clock(heard.difference)]
+        message += f"; {limit.remaining} of {limit.limit} requests left this minute"
+    return [Finding("api", "ok", message, None, facts), *_clock(last.difference)]
 
 
 def _clock(difference: float | None) -> list[Finding]:
@@ -190,42 +190,42 @@ def _clock(difference: float | None) -> list[Finding]:
     facts = {"difference_seconds": round(difference, 1)}
     if abs(difference) <= _NEAR:
         return [Finding("clock", "ok", "the same time here and at the service", None, facts)]
-    said = f"the service is {abs(difference):.0f} s {'ahead of' if difference > 0 else 'behind'} this machine"
+    message = f"the service is {abs(difference):.0f} s {'ahead of' if difference > 0 else 'behind'} this machine"
     if abs(difference) <= _FAR:
-        return [Finding("clock", "ok", said, None, facts)]
+        return [Finding("clock", "ok", message, None, facts)]
     hint = "set this machine's clock (timedatectl set-ntp true): payments are valid for a minute only"
-    return [Finding("clock", "warning", said, hint, facts)]
+    return [Finding("clock", "warning", message, hint, facts)]
 
 
 def market(run: Session) -> list[Finding]:
-    """Market data is there: it is asked for what costs nothing. There is no wallet in this, so nothing can be paid."""
+    """Whether market data can be reached: lists the tokens, which is free. Without a wallet, nothing can be paid."""
     from tradesdk import PaymentError
     from tradesdk_cli.pay.checkout import market_client
 
     if not run.settings.mock and not run.settings.market_url:
         hint = "only needed to buy: TRADE_MARKET_BASE_URL"
         return [Finding("market data", "skipped", "no address is set", hint)]
-    with _asking(run, market_client(run)) as (client, heard):
+    with _single_try(run, market_client(run)) as (client, last):
         try:
             found = client.supported_tokens(limit=1).data.total
-            told = f"{found:,} tokens" if isinstance(found, int) else "tokens are listed"
+            listing = f"{found:,} tokens" if isinstance(found, int) else "tokens are listed"
         except PaymentError:
-            told = "it asks to be paid even for the list of tokens; nothing was paid"
-    facts: dict[str, Any] = {"url": client.base_url, "milliseconds": round(heard.seconds * 1000)}
-    said = f"{_answers(run, client.base_url, facts['milliseconds'])}: {told}"
-    clock = _clock(heard.difference) if abs(heard.difference or 0.0) > _FAR else []
-    return [Finding("market data", "ok", said, None, facts), *clock]
+            listing = "it charges even for the list of tokens; nothing was paid"
+    facts: dict[str, Any] = {"url": client.base_url, "milliseconds": round(last.seconds * 1000)}
+    message = f"{_answers(run, client.base_url, facts['milliseconds'])}: {listing}"
+    clock = _clock(last.difference) if abs(last.difference or 0.0) > _FAR else []
+    return [Finding("market data", "ok", message, None, facts), *clock]
 
 
 def wallet(run: Session, environ: Mapping[str, str]) -> list[Finding]:
-    """Where the key that pays is, its address as far as that is told without a password, and what a node says of it."""
+    """The wallet's key and, if known without a password, its address; its balance from a node."""
     (found,) = _key(run, environ)
     address = found.facts.get("address")
     return [found] if address is None else _on_chain(run, found, address, environ)
 
 
 def _on_chain(run: Session, found: Finding, address: str, environ: Mapping[str, str]) -> list[Finding]:
-    """The same with the wallet's balance, and what code is at its address."""
+    """The finding with the wallet's balance and the code at its address."""
     from tradesdk import ChainWitness
 
     fund = f"add USDC on Base to {address}"
@@ -240,7 +240,7 @@ def _on_chain(run: Session, found: Finding, address: str, environ: Mapping[str, 
     with node:
         balance, code = node.balance(address), node.code(address)
     facts = found.facts | {"balance_usd": maybe_dollars(balance), "code": None if code is None else code.kind}
-    has = "the node does not tell what it has" if balance is None else f"{dollars(usd(balance))} of USDC"
+    has = "the node does not report its balance" if balance is None else f"{dollars(usd(balance))} of USDC"
     shown = replace(found, said=f"{found.said}; {has}", facts=facts)
     findings = [replace(shown, status="warning", next=fund) if balance == 0 else shown]
     if code is not None and code.kind != "none":
@@ -249,23 +249,23 @@ def _on_chain(run: Session, found: Finding, address: str, environ: Mapping[str, 
 
 
 def _key(run: Session, environ: Mapping[str, str]) -> list[Finding]:
-    """Where the key is, and its address."""
+    """The source of the key, and its address."""
     from tradesdk import ConfigError, LocalSigner, keystore_address
     from tradesdk_cli.explain import problem_of
     from tradesdk_cli.wallet import KEY, KEYSTORE, keystore_path, play_money
 
     if run.settings.mock:
         address = play_money(run.mock.service.world.seed, lambda _: None).address
-        said = f"play money of the mock world {run.settings.world}"
-        return [Finding("wallet", "ok", said, None, {"source": "mock", "address": address})]
+        message = f"play money of the mock world {run.settings.world}"
+        return [Finding("wallet", "ok", message, None, {"source": "mock", "address": address})]
     if environ.get(KEY):
         try:
             address = LocalSigner.from_env(KEY).address
         except ConfigError as error:
-            told = "a private key is 64 hexadecimal digits; a keystore is safer: trade pay key import"
-            return [Finding("wallet", "problem", one_line(error.message), told, {"source": KEY}, config=True)]
-        said = f"{address}, from {KEY}"
-        return [Finding("wallet", "ok", said, None, {"source": KEY, "address": address})]
+            advice = "a private key is 64 hexadecimal digits; a keystore is safer: trade pay key import"
+            return [Finding("wallet", "problem", one_line(error.message), advice, {"source": KEY}, config=True)]
+        message = f"{address}, from {KEY}"
+        return [Finding("wallet", "ok", message, None, {"source": KEY, "address": address})]
     path = keystore_path(run.settings, None)
     facts: dict[str, Any] = {"source": str(path)}
     if not environ.get(KEYSTORE) and not path.exists():
@@ -277,8 +277,8 @@ def _key(run: Session, environ: Mapping[str, str]) -> list[Finding]:
         address = keystore_address(path)
     except ConfigError as error:
         if error.code == "keystore_without_address":
-            said = f"{path} can be read; it does not say its address"
-            return [Finding("wallet", "ok", said, None, facts)]
+            message = f"{path} can be read; it has no address in it"
+            return [Finding("wallet", "ok", message, None, facts)]
         hint = problem_of(error, run.settings.program).hint
         return [Finding("wallet", "problem", one_line(error.message), hint, facts, config=True)]
     facts |= {"address": address, "mode": f"{stat.S_IMODE(path.stat().st_mode):04o}"}
@@ -286,17 +286,17 @@ def _key(run: Session, environ: Mapping[str, str]) -> list[Finding]:
 
 
 def ledger(run: Session) -> list[Finding]:
-    """Whether it is whole, what is in doubt, and what the budgets leave."""
+    """Whether the ledger is consistent, payments in doubt, and what is left of the budgets."""
     from tradesdk import Budget, PaymentStage
     from tradesdk_cli.pay.records import LIMITS, left_over, spending_record
 
     budget = Budget.from_environment()
     facts: dict[str, Any] = {"file": run.ledger_name}
     set_one = f"{run.settings.program} pay budget set --per-day 5"
-    # Opening a ledger would create it. One of which only its mark is left is not created, but reported as lost.
+    # Opening a missing ledger would create it. If only its marker file is left, the ledger is reported as lost.
     if run.settings.fleet is None and not any(Path(f"{run.ledger_file}{end}").exists() for end in ("", "-signed")):
-        said = "nothing was bought yet" + ("" if budget.is_set else "; no budget is set")
-        return [Finding("ledger", "skipped", said, None if budget.is_set else set_one, facts)]
+        message = "nothing was bought yet" + ("" if budget.is_set else "; no budget is set")
+        return [Finding("ledger", "skipped", message, None if budget.is_set else set_one, facts)]
     run.ledger.check()
     sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True)
     doubtful = [payment for payment in sent if payment.in_doubt]
@@ -309,20 +309,20 @@ def ledger(run: Session) -> list[Finding]:
     }
     money = left_over(spending) or ("a budget for one purchase only" if spending.budget.is_set else "no budget is set")
     if doubtful or spending.held:
-        doubt = f"{counted(len(doubtful), 'payments')} in doubt, " if doubtful else ""
-        said = f"consistent; {doubt}{dollars(spending.held_usd)} held; {money}"
+        doubt = f"{plural(len(doubtful), 'payments')} in doubt, " if doubtful else ""
+        message = f"consistent; {doubt}{dollars(spending.held_usd)} held; {money}"
         hint: str | None = f"{run.settings.program} pay reconcile"
         if not run.settings.mock and run.settings.rpc_url is None:
-            said += "; no witness is set that says what was paid (TRADE_RPC_URL)"
+            message += "; no node of Base is set to prove what was paid (TRADE_RPC_URL)"
             if run.target(market=True).fields["mode"] == "live":
                 hint = f"TRADE_RPC_URL=https://mainnet.base.org {hint}"
-        return [Finding("ledger", "warning", said, hint, facts)]
+        return [Finding("ledger", "warning", message, hint, facts)]
     hint = None if spending.budget.is_set else set_one
     return [Finding("ledger", "ok", f"consistent, no open payments; {money}", hint, facts)]
 
 
 def fleet(run: Session) -> list[Finding]:
-    """Whether the server of the fleet may be trusted with money, has the tables, and lets this user at them."""
+    """Whether the fleet's server is safe for a ledger, has the tables, and grants this user access."""
     if run.settings.fleet is None:
         if run.settings.fleet_url is None:
             return []
@@ -331,17 +331,17 @@ def fleet(run: Session) -> list[Finding]:
 
     found = status(run.settings.fleet)
     facts = {"version": found.version, "clock_seconds": round(found.ahead, 1), "unread": found.unread}
-    said = f"{found.server} (PostgreSQL {found.version}, synced)"
+    message = f"{found.server} (PostgreSQL {found.version}, synced)"
     if found.unread:
         what = next(iter(found.unread.values()))
         hint = "grant the rights of docs/fleet.md to this user"
-        return [Finding("fleet", "problem", f"{said}: {one_line(what)}", hint, facts, config=True)]
+        return [Finding("fleet", "problem", f"{message}: {one_line(what)}", hint, facts, config=True)]
     if abs(found.ahead) > _NEAR:
         clock = f"its clock is {abs(found.ahead):.0f} s {'ahead of' if found.ahead > 0 else 'behind'} this machine's"
-        return [Finding("fleet", "warning", f"{said}: {clock}", "set the clocks of all machines: NTP", facts)]
+        return [Finding("fleet", "warning", f"{message}: {clock}", "set the clocks of all machines: NTP", facts)]
     working = sum(relay.is_working for relay in found.relays)
-    said += f"; {counted(len(found.members), 'members')}, {counted(working, 'relays')} at work"
-    return [Finding("fleet", "ok", said, None, facts)]
+    message += f"; {plural(len(found.members), 'members')}, {plural(working, 'relays')} at work"
+    return [Finding("fleet", "ok", message, None, facts)]
 
 
 def mcp() -> list[Finding]:
@@ -363,7 +363,7 @@ STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": 
 
 
 def show(out: Output, findings: Sequence[Finding]) -> None:
-    """Draws them; what to do next stands on a line of its own, unbroken, so that it can be pasted."""
+    """Prints them; the next step has its own unbroken line, so that it can be pasted."""
     names = max(len(one.check) for one in findings)
     states = max(len(one.status) for one in findings)
     indent = 2 + states + 2 + names + 2
@@ -393,7 +393,7 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """All of it in a line."""
+    """The summary line."""
     counts = Counter(one.status for one in findings)
-    told = [counted(counts[status], f"{status}s") for status in ("problem", "warning") if counts[status]]
-    return " and ".join(told) if told else "all checks passed"
+    parts = [plural(counts[status], f"{status}s") for status in ("problem", "warning") if counts[status]]
+    return " and ".join(parts) if parts else "all checks passed"

@@ -1,7 +1,7 @@
 """Ids and symbols that commands printed, kept for completion: a small file for each service, key and mock world.
 
-It holds only what a shell may be given: ids and symbols of plain letters and digits, with a few words beside them.
-Whatever goes wrong with it, commands do not mind: it is a convenience.
+It holds only ids and symbols of plain letters and digits, which are safe in a shell, with short descriptions. Its
+errors are ignored.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     Kept = dict[str, dict[str, str]]
 
 MOST = 400
-"""Of each kind; what was seen last stays."""
+"""Maximum of each kind; the oldest are dropped."""
 MOST_FILES = 30
-"""Services, keys and worlds; those that were used last stay."""
+"""Maximum of files; the oldest are removed."""
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _UNSAFE_WORD = re.compile(r"[^A-Za-z0-9 _.,+-]+")
 
@@ -34,12 +34,15 @@ _wanted = False
 
 
 def safe_words(text: str) -> str:
-    """`text` with nothing in it that a shell or a terminal could act on, in one short line."""
+    """`text` in one short line, without characters that are special in a shell or a terminal."""
     return " ".join(_UNSAFE_WORD.sub(" ", text).split())[:48].strip()
 
 
 def _named(name: object, about: object) -> str:
-    """A name and a word about it. A name that would be changed here is left out: a command would not find it."""
+    """A name with its description.
+
+    A name with unsafe characters is left out, as a command would not find the safe form.
+    """
     words = f"{name}, {about}"
     return words if name and about and safe_words(words) == words else str(about or "")
 
@@ -59,11 +62,11 @@ _WITH_IDS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
     "Trade": ("trades", _trade),
     "TradeDetail": ("trades", _trade),
 }
-"""By the name of a model: the kind, and what is said of one."""
+"""By the name of a model: the kind, and the description of an item."""
 
 
 def note(model: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Takes down what is worth completing in `rows`, items in wire form; `model` is the name of their class."""
+    """Collects ids and symbols of `rows`, items in wire form; `model` is the name of their class."""
     for row in rows if _wanted else ():
         if model in _WITH_IDS:
             kind, about = _WITH_IDS[model]
@@ -76,7 +79,7 @@ def note(model: str, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def add(kind: str, value: object, about: str = "") -> None:
-    """Takes down one id or symbol, with a few words about it; without any, those from before stay."""
+    """Collects an id or a symbol with its description; an empty one keeps the earlier one."""
     if not _wanted or not isinstance(value, str) or _SAFE.fullmatch(value) is None:
         return
     if len(seen := _seen.setdefault(kind, {})) < MOST:
@@ -84,19 +87,19 @@ def add(kind: str, value: object, about: str = "") -> None:
 
 
 def listen(wanted: bool) -> None:
-    """Start over: nothing was seen yet, and what is seen is only taken down if it is `wanted`."""
-    global _wanted  # one command a process
+    """Starts over; collects only if `wanted`."""
+    global _wanted  # one command per process
     _wanted = wanted
     _seen.clear()
 
 
 def clear(settings: Settings) -> None:
-    """All of it was deleted: a mock that is empty again."""
+    """Deletes everything, after a reset of a mock."""
     file_of(settings).unlink(missing_ok=True)
 
 
 def file_of(settings: Settings) -> Path:
-    """The file for what `settings` talk to. Another service, key, profile or world has another one."""
+    """The file for the service, key, profile and world of `settings`."""
     if settings.mock:
         name = f"mock-{settings.world}"
     else:
@@ -108,7 +111,7 @@ def file_of(settings: Settings) -> Path:
 
 
 def keep(settings: Settings) -> None:
-    """Writes what was seen on top of what was there. Any failure is silent."""
+    """Adds the collected items to the file. Errors are ignored."""
     if not _seen:
         return
     with suppress(OSError, ValueError, CliError):
@@ -136,7 +139,7 @@ def _write(path: Path, kept: Kept) -> None:
 
 
 def read(settings: Settings, kind: str) -> dict[str, str]:
-    """What there is of `kind`, each with a few words about it; empty when that is not known."""
+    """The items of `kind` with their descriptions; empty when there are none."""
     try:
         return _read(file_of(settings)).get(kind, {})
     except CliError:
@@ -144,7 +147,7 @@ def read(settings: Settings, kind: str) -> dict[str, str]:
 
 
 def _read(path: Path) -> Kept:
-    """The file; nothing where it is not ours."""
+    """The content of the file; empty when it is invalid."""
     import json
 
     try:

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: end at once while the program starts, raise, or wait until a step is done."""
+"""Ctrl-C, SIGTERM and SIGHUP: exit at once during startup, raise, or wait for the end of a step."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal,
 
 
 def end_at_once() -> None:
-    """Until `raise_again`, Ctrl-C ends the process: what is being imported could swallow or wrap an exception."""
+    """Until `raise_again`, Ctrl-C ends the process: an import could swallow or wrap an exception."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 
 
 def raise_again() -> None:
-    """A command runs from now on, and decides itself what Ctrl-C does."""
+    """Ends the startup: from now on Ctrl-C raises, and the command handles it."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def say_interrupted(interrupt: KeyboardInterrupt | None = None) -> int:
-    """Says so, and returns the exit code. On a terminal the line already holds ^C."""
+    """Prints a message, and returns the exit code. On a terminal the line already has ^C."""
     with contextlib.suppress(KeyboardInterrupt, OSError):
         print("\ninterrupted" if sys.stderr.isatty() else "interrupted", file=sys.stderr, flush=True)
     return exit_code_of(interrupt)
@@ -42,58 +42,56 @@ def _end(number: int, frame: object) -> None:
 
 
 class DeferInterrupt:
-    """What becomes of Ctrl-C, SIGTERM and SIGHUP: where it is `open` they are raised, elsewhere they wait for that."""
+    """Defers Ctrl-C, SIGTERM and SIGHUP: they are raised only within `open`."""
 
     def __init__(self, noticed: Callable[[], object] = lambda: None) -> None:
-        """`noticed` is called when a signal comes, before anything ends because of it."""
+        """`noticed` is called on a signal, before anything is raised."""
         self._noticed = noticed
-        self._told: StopRequested | None = None
+        self._pending: StopRequested | None = None
         self._raises = True
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Inside, the signal is raised as `StopRequested` at once; one that came before is raised here."""
+        """Inside, a signal is raised as `StopRequested` at once; a waiting one is raised here."""
         self._raises = True
         try:
-            if self._told is not None:
-                raise self._told
+            if self._pending is not None:
+                raise self._pending
             yield
         finally:
             self._raises = False
 
     @contextmanager
     def shut(self) -> Iterator[None]:
-        """Inside, the signal waits until this ends, and is raised then."""
+        """Inside, a signal waits; it is raised at the end."""
         self._raises = False
         try:
             yield
         finally:
             self._raises = True
-        if self._told is not None:
-            raise self._told
+        if self._pending is not None:
+            raise self._pending
 
     def over(self) -> None:
-        """From now on nothing waits: all pieces are there. What came meanwhile came too late to matter."""
-        self._told = None
+        """Signals no longer matter: the work is complete. A waiting one is dropped."""
+        self._pending = None
         self._raises = True
 
-    def hear(self, number: int) -> bool:
-        """A signal came."""
+    def handle(self, number: int) -> bool:
+        """Handles a signal."""
         self._noticed()
-        told = StopRequested(number)
+        stop = StopRequested(number)
         if self._raises:
-            raise told
-        self._told = told
+            raise stop
+        self._pending = stop
         return False
 
 
 @contextmanager
 def deferring(noticed: Callable[[], object] = lambda: None) -> Iterator[DeferInterrupt]:
-    """Inside, the first of these signals goes to the `DeferInterrupt`, which raises it unless it is shut; the second
-    ends the process at once.
-    """
+    """Inside, the first of these signals goes to the `DeferInterrupt`; the second ends the process at once."""
     deferral = DeferInterrupt(noticed)
-    with on_signal(deferral.hear):
+    with on_signal(deferral.handle):
         yield deferral
 
 
@@ -106,20 +104,20 @@ class StopRequested(KeyboardInterrupt):
 
 
 @contextmanager
-def on_signal(hear: Callable[[int], bool]) -> Iterator[None]:
-    """Inside, the first Ctrl-C, SIGTERM or SIGHUP calls `hear` with its number.
+def on_signal(handle: Callable[[int], bool]) -> Iterator[None]:
+    """Inside, the first Ctrl-C, SIGTERM or SIGHUP calls `handle` with its number.
 
-    When that says True, so does the next one; otherwise the next one ends the process at once.
+    If that returns True, the next one calls it again; else the next one ends the process at once.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are only ever seen by the main thread
+        yield  # only the main thread can set handlers
         return
     numbers = [number for number in _STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
 
     def handler(number: int, frame: Any) -> None:
         again = False
         try:
-            again = hear(number)
+            again = handle(number)
         finally:
             if not again:
                 for each in numbers:
@@ -130,9 +128,9 @@ def on_signal(hear: Callable[[int], bool]) -> Iterator[None]:
         yield
     finally:
         for number, was in before.items():
-            signal.signal(number, signal.SIG_DFL if was is None else was)  # None: one that Python did not set
+            signal.signal(number, signal.SIG_DFL if was is None else was)  # None: a handler that Python did not set
 
 
 def exit_code_of(interrupt: BaseException | None) -> int:
-    """130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP, as shells say it."""
+    """130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP, as in shells."""
     return 128 + interrupt.number if isinstance(interrupt, StopRequested) else INTERRUPTED

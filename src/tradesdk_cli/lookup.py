@@ -1,4 +1,4 @@
-"""Names in place of ids: an agent by its name, a wallet by its label or address, each by the beginning of its id."""
+"""Finds agents by name, wallets by label or address, and all by the beginning of their ids."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class Kind:
-    """Things that have ids.
+    """A kind of items with ids.
 
     Attributes:
-        one: the word for one.
-        many: the word for several, also of the client's resource and of what is kept for completion.
-        prefix: how their ids begin.
-        names: the fields that name one.
-        most: how many are read to look one up; None: all.
+        one: the singular.
+        many: the plural; also the name of the client's resource and of the kind for completion.
+        prefix: the beginning of their ids.
+        names: the fields with names.
+        most: the number of items to search; None: all.
     """
 
     one: str
@@ -50,19 +50,19 @@ PAYMENTS = Kind("payment", "payments", "pay")
 
 
 class NotThere(CliError):
-    """Nothing has this id or name."""
+    """No item has this id or name."""
 
     exit_code = NOT_FOUND
     code = "not_found"
 
 
 def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T]) -> T:
-    """What `read` gives for the thing that `text` names.
+    """The result of `read` for the item that `text` names.
 
-    What has the form of an id is tried as it is, so an id costs no request more.
+    The form of an id is tried as an id first, so an id costs no extra request.
 
     Raises:
-        NotThere, UsageProblem: `text` names nothing, or several.
+        NotThere, UsageProblem: no item matches, or several.
     """
     from tradesdk import NotFoundError
 
@@ -84,7 +84,7 @@ def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T]) -> T:
     except (NotFoundError, ConfigProblem):
         if missing is None:
             raise
-        raise missing from None  # there is no list to look into
+        raise missing from None  # this kind has no list to search
     except NotThere as error:
         error.status = None if missing is None else 404
         raise
@@ -98,90 +98,90 @@ def _pasted(text: str) -> str:
 
 
 def _is_whole(kind: Kind, text: str) -> bool:
-    """Whether `text` is an id for sure, and neither a name nor the beginning of an id."""
+    """Whether `text` is certainly a whole id."""
     return re.fullmatch(rf"{kind.prefix}_[0-9A-Za-z]{{20,}}|{_UUID}", text) is not None
 
 
 def _may_name(kind: Kind, text: str) -> bool:
-    """Whether `text` may be a name, or the beginning of an id; whatever else it is, the SDK says."""
+    """Whether `text` may be a name or the beginning of an id; else the SDK reports what is wrong."""
     if not kind.names:
         return _BEGINNING.fullmatch(text) is not None
     return text.isprintable() and text.strip(" .") != ""
 
 
 def id_of(run: Session, kind: Kind, text: str) -> str:
-    """The id of the thing that `text` names, which is said; an id is given back as it is, without a request.
+    """The id of the item that `text` names, with a note; an id is returned as it is, without a request.
 
     Raises:
-        NotThere, UsageProblem: `text` names nothing, or several.
+        NotThere, UsageProblem: no item matches, or several.
     """
     text = _pasted(text)
     if _is_whole(kind, text) or not _may_name(kind, text):
         return text
-    things: list[Any] = list(getattr(run.client, kind.many).list(max_items=kind.most))
-    wire_all(things)
-    thing = the_one(run, kind, text, things)
-    if thing is None:
-        raise _not_there(run, kind, text, things)
-    return str(thing.id)
+    items: list[Any] = list(getattr(run.client, kind.many).list(max_items=kind.most))
+    wire_all(items)
+    item = the_one(run, kind, text, items)
+    if item is None:
+        raise _not_there(run, kind, text, items)
+    return str(item.id)
 
 
-def the_one(run: Session, kind: Kind, text: str, things: Sequence[T]) -> T | None:
-    """The thing that `text` names, which is said; None when none is named so.
+def the_one(run: Session, kind: Kind, text: str, items: Sequence[T]) -> T | None:
+    """The item that `text` names, with a note; None when none matches.
 
     Raises:
-        UsageProblem: `text` names several.
+        UsageProblem: several match.
     """
     text = _pasted(text)
-    found = _meant(kind, text, things)
+    found = _matches(kind, text, items)
     if not found:
         return None
     shown = one_line(text, 80)
     if len(found) > 1:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        listed = ", ".join(_described(kind, thing) for thing in found[:_SHOWN])
-        raise UsageProblem(f"{len(found)} {kind.many} fit {shown}: {listed}{more}", "use the id of the one you mean")
-    thing = found[0]
-    if thing.id != text:
-        run.out.event("named", f"{shown} is {thing.id}", name=text, id=thing.id)
-    return cast("T", thing)
+        listed = ", ".join(_described(kind, item) for item in found[:_SHOWN])
+        raise UsageProblem(f"{len(found)} {kind.many} match {shown}: {listed}{more}", "use the id of the one you mean")
+    item = found[0]
+    if item.id != text:
+        run.out.event("named", f"{shown} is {item.id}", name=text, id=item.id)
+    return cast("T", item)
 
 
-def _meant(kind: Kind, text: str, things: Sequence[Any]) -> list[Any]:
-    """The things of this id; else of this name; else of this name in any case; else whose ids or addresses begin so."""
+def _matches(kind: Kind, text: str, items: Sequence[Any]) -> list[Any]:
+    """The items with this id; else this name; else this name ignoring case; else this beginning of id or address."""
     folded = text.casefold()
     tests: tuple[Callable[[Any], bool], ...] = (
-        lambda thing: bool(thing.id == text),
-        lambda thing: text in _names(kind, thing),
-        lambda thing: folded in [name.casefold() for name in _names(kind, thing)],
-        lambda thing: (
+        lambda item: bool(item.id == text),
+        lambda item: text in _names(kind, item),
+        lambda item: folded in [name.casefold() for name in _names(kind, item)],
+        lambda item: (
             _BEGINNING.fullmatch(text) is not None
-            and any(word.startswith(text) for word in (thing.id, *_names(kind, thing)))
+            and any(word.startswith(text) for word in (item.id, *_names(kind, item)))
         ),
     )
-    return next(filter(None, ([thing for thing in things if test(thing)] for test in tests)), [])
+    return next(filter(None, ([item for item in items if test(item)] for test in tests)), [])
 
 
-def _names(kind: Kind, thing: Any) -> list[str]:
-    return [getattr(thing, name) for name in kind.names]
+def _names(kind: Kind, item: Any) -> list[str]:
+    return [getattr(item, name) for name in kind.names]
 
 
-def _described(kind: Kind, thing: Any) -> str:
-    names = "".join(f" ({one_line(name, 40)})" for name in _names(kind, thing)[:1])
-    return f"{one_line(thing.id, 80)}{names}"
+def _described(kind: Kind, item: Any) -> str:
+    names = "".join(f" ({one_line(name, 40)})" for name in _names(kind, item)[:1])
+    return f"{one_line(item.id, 80)}{names}"
 
 
-def _not_there(run: Session, kind: Kind, text: str, things: Sequence[Any]) -> NotThere:
+def _not_there(run: Session, kind: Kind, text: str, items: Sequence[Any]) -> NotThere:
     from tradesdk_cli.redact import looks_secret
 
-    words = {word.casefold(): word for thing in reversed(things) for word in (thing.id, *_names(kind, thing))}
+    words = {word.casefold(): word for item in reversed(items) for word in (item.id, *_names(kind, item))}
     begun = [word for word in words if word.startswith(text.casefold())]
     close = get_close_matches(text.casefold(), list(words), cutoff=0.7)
     near = to_paste(words[word] for word in dict.fromkeys((*begun, *close)))
     meant = f"did you mean {' or '.join(near)}? " if near else ""
-    among = f" among the newest {kind.most:,}" if kind.most is not None and len(things) == kind.most else ""
+    among = f" among the newest {kind.most:,}" if kind.most is not None and len(items) == kind.most else ""
     named = "id or name" if kind.names else "id"
-    mistyped = looks_secret(text) and not text.startswith(f"{kind.prefix}_")  # a key, where an id belongs
+    mistyped = looks_secret(text) and not text.startswith(f"{kind.prefix}_")  # a key instead of an id
     return NotThere(
         f"no {kind.one}{among} has " + (f"that {named}" if mistyped else f"the {named} {one_line(text, 80)}"),
         f"{meant}see what there is: {run.settings.program} {kind.many} list",

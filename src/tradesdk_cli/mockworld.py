@@ -1,4 +1,4 @@
-"""The embedded mock of `--mock`: the service in this process, without a socket; its state is kept in a file."""
+"""The embedded mock of `--mock`: the service in this process, without a socket, with its state in a file."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ if TYPE_CHECKING:
 
 FIRST_SIGNAL_WITHIN = 2.0
 CATCH_UP_LIMIT = 24 * 3600.0
-"""Seconds of the market that a command makes up for; what is older than that never happened."""
+"""Seconds of the market that a command catches up on; anything older is skipped."""
 
 MOCK_TENANT = "me"
-"""Whose agents and payments these are."""
+"""The tenant with the agents and payments."""
 _USUAL_KEY = f"mock_full_{MOCK_TENANT}"
 MOCK_KEYS = ("mock_", "mocksk_")
-"""How keys of a mock begin."""
+"""The beginning of a mock's keys."""
 
 LEDGER_ENDS = ("-signed", "", "-wal", "-shm", "-journal", "-approvals")
-"""What the names of a ledger's files end with. The first one says that there must be a ledger: it is removed first."""
+"""Suffixes of a ledger's files. The first is the marker that a ledger must exist, so it is removed first."""
 
 
 @dataclass(frozen=True)
 class EmbeddedMock:
-    """The service in this process, at whose addresses nobody listens. `file` is where it is kept."""
+    """The service in this process, without listening on its addresses. `file` has its state."""
 
     service: MockService
     file: Path
 
     def http_client(self) -> Any:
-        """An `httpx.Client` that reaches it. Whoever asks closes it."""
+        """An `httpx.Client` for it. The caller closes it."""
         return self.service.transport().http_client()
 
     def async_http_client(self) -> Any:
-        """The same for an event loop. Whoever asks closes it."""
+        """The same for an event loop. The caller closes it."""
         return self.service.transport().async_http_client()
 
 
 def mock_key(settings: Settings) -> tuple[str, str]:
-    """The key for the embedded mock, and where it came from.
+    """The key for the embedded mock, and its source.
 
-    A key for the real service has no business there; one for a mock chooses scope, plan and tenant.
+    A key of a real service is not used; a key of a mock chooses scope, plan and tenant.
     """
     given = settings.api_key
     if given is not None and given.startswith(MOCK_KEYS):
@@ -64,12 +64,12 @@ def world_file(settings: Settings) -> Path:
 
 
 def ledger_file(settings: Settings) -> Path:
-    """The file of the payments that were made in a mock world: play money has no place in the real ledger."""
+    """The ledger of a mock world: play money is kept out of the real ledger."""
     return world_file(settings).with_suffix(".ledger.sqlite3")
 
 
 def forget_payments(settings: Settings) -> None:
-    """Remove the ledger of a mock world: after a reset it would know payments, and a recipient, that never were."""
+    """Remove the ledger of a mock world: after a reset, its payments and recipient no longer exist."""
     ledger = ledger_file(settings)
     for file in (ledger.with_name(ledger.name + end) for end in LEDGER_ENDS):
         file.unlink(missing_ok=True)
@@ -84,13 +84,13 @@ def mock_server_class() -> type[MockServer]:
     try:
         from tradesdk_mock import MockServer
     except ModuleNotFoundError as missing:
-        what, _, how = str(missing).partition(": ")  # the mock says how to install it
+        what, _, how = str(missing).partition(": ")  # the mock's error has the hint
         raise ConfigProblem(what, how or None) from None
     return MockServer
 
 
 def usable_file(settings: Settings) -> Path:
-    """The file of a mock world, which may be made; its folder is.
+    """The file of a mock world, which may not exist; creates its folder.
 
     Raises:
         ConfigProblem: the folder or the file cannot be used.
@@ -109,7 +109,7 @@ def usable_file(settings: Settings) -> Path:
 
 @contextmanager
 def open_world(settings: Settings) -> Iterator[EmbeddedMock]:
-    """The service with the state that earlier commands left; a new world is filled first.
+    """The service with the saved state; a new world is populated first.
 
     Raises:
         ConfigProblem: the folder or the file cannot be used.

@@ -1,7 +1,7 @@
-"""What to do next, by the code of an SDK error: in `trade`, and for a model at the MCP server.
+"""The next step for each code of an SDK error: in `trade`, and for a model at the MCP server.
 
-The SDK has the next step in Python: `error.hint`. `{trade}` and `{login}` stand for commands as they were begun, other
-names in braces for what the error knows (`explain`).
+`error.hint` of the SDK has the one in Python. `{trade}` and `{login}` are beginnings of commands, other names in braces
+are values of the error (`explain`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ BY_STATUS = {
     5: _LATER,
     402: f"the service wants to be paid for this, or another plan; {_PLAN}",
 }
-"""For a status that has no code: by the whole of it, or its first digit."""
+"""For a status without a code: by the status, or its first digit."""
 
 IN_TRADE: dict[str, str | None] = {
-    # the same words as in Python
+    # as in Python
     **dict.fromkeys(
         (
             *("missing_package", "invalid_budget", "keystore_exposed", "keystore_damaged", "proxy_failed"),
@@ -50,7 +50,7 @@ IN_TRADE: dict[str, str | None] = {
     "invalid_setting": "trade help settings",
     "invalid_base_url": "correct TRADE_BASE_URL or --base-url; it looks like https://api.example.com",
     "invalid_fleet_url": "correct TRADE_FLEET; it looks like postgresql://USER@HOST:5432/DATABASE",
-    "invalid_api_key": "correct TRADE_API_KEY, or keep another key: {login}",
+    "invalid_api_key": "correct TRADE_API_KEY, or save another key: {login}",
     "invalid_profile": "see the profiles: {trade} config list",
     "invalid_private_key": "it is 64 hexadecimal digits, with or without 0x in front; an address is not one",
     "invalid_signer": _KEYSTORE,
@@ -86,7 +86,7 @@ IN_TRADE: dict[str, str | None] = {
     # streams
     "not_a_stream": CHECK_URL,
     "stream_lost": "run it again later; --since last continues this run",
-    "stream_ended": "what it had is still there: {trade} signals history --chain {chain}",
+    "stream_ended": "its signals are in the history: {trade} signals history --chain {chain}",
     "checkpoint_in_use": "end the other run, or leave --since last out",
     "checkpoint_damaged": "remove the file, or leave --since last out",
     "checkpoint_mismatch": "leave --since last out: each service, key and chain has its own file",
@@ -109,13 +109,13 @@ IN_TRADE: dict[str, str | None] = {
     "signer_too_slow": "run it again",
     "purchase_secret_changed": (
         "take the same wallet or TRADE_PURCHASE_SECRET as before; or continue with this one: "
-        "{trade} pay key accept-secret; names that only another ledger has can then be paid for once more"
+        "{trade} pay key accept-secret; purchases that only another ledger has can then be paid for again"
     ),
     "in_progress": "wait for that call to end, then look again: {look}",
     "unresolved_payment": f"{_LOOK}; {{again}}",
     "purchase_changed": "ask for the same data as then, or give another --purchase name",
     "already_delivered": f"{_LOOK}; {{again}}",
-    "not_live": f"{_LOOK}; what it was for can be bought again",
+    "not_live": f"{_LOOK}; the same data can be bought again",
     "no_such_payment": "see what there is: {trade} pay history",
     "not_unresolved": "{look}",
     "insufficient_funds": "{fund}; then run the same command again",
@@ -127,8 +127,8 @@ IN_TRADE: dict[str, str | None] = {
     "outcome_unknown": _SAME_COMMAND,
     "suspect_paid": "look at the wallet, then {trade} pay reconcile --mark paid {payment}, or --mark unpaid",
     "time_is_up": _SAME_COMMAND,
-    "paid_undelivered": "see what came: {look}; {again}",
-    "taken_elsewhere": "its answer is where it was paid for; {again}",
+    "paid_undelivered": "see the response: {look}; {again}",
+    "taken_elsewhere": "its answer is in the ledger that paid for it; {again}",
     # servers
     "ledger_unreachable": _SERVER,
     "fleet_unreachable": _SERVER,
@@ -146,7 +146,7 @@ FOR_A_MODEL: dict[str, str] = dict.fromkeys(IN_TRADE, PERSON) | {
     "fleet_unreachable": _WAIT,
     "signer_too_slow": "repeat the same call",
     "signature_rejected": "tell the person; do not buy it under another name",
-    "pagination_loop": "use what came, or ask with other filters",
+    "pagination_loop": "use the results so far, or repeat the call with other filters",
     "not_live": "repeat market_buy with the same arguments",
     "not_unresolved": "read it: payments with action=get and this id",
     "not_found": "list what there is, and use an id from the list",

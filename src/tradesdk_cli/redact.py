@@ -1,4 +1,4 @@
-"""What is a secret: it may be sent, but is not shown on a screen or in a log. The only list of names of secrets."""
+"""The only list of secrets: they may be sent, but are never shown or logged."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _OPTION = ("token", "key")
 
 
 def is_secret_field(name: str) -> bool:
-    """Whether the field of this name, dotted or not, holds a secret. A token is none: that is what is traded."""
+    """Whether the field of this name, dotted or not, has a secret. Not a token, which is traded."""
     return _NAME.fullmatch(name.rpartition(".")[2].replace("-", "_")) is not None
 
 
 def is_secret_setting(name: str) -> bool:
-    """Whether a setting of this name would be a key or a password."""
+    """Whether a setting of this name is a key or a password."""
     return is_secret_field(name) or name.lower().replace("-", "_") in _SETTING
 
 
 def is_secret_option(word: str) -> bool:
-    """Whether the value of this option, `--api-key` or `--api-key=…`, would show a secret to all on the machine."""
+    """Whether the option, `--api-key` or `--api-key=…`, would show a secret to all users of the machine."""
     name = word.partition("=")[0]
     return name.startswith("--") and (is_secret_field(name[2:]) or name[2:] in _OPTION)
 
 
 def without_secrets(value: Any, name: str = "") -> Any:
-    """`value`, the field `name` of something, as it may be shown: secrets in it, at any depth, are left out."""
+    """`value` of the field `name`, without secrets at any depth."""
     if value is not None and is_secret_field(name):
         return HIDDEN
     if isinstance(value, dict):
@@ -48,27 +48,27 @@ def without_secrets(value: Any, name: str = "") -> Any:
 
 
 PRIVATE_KEY = re.compile(r"[0-9A-Za-z]{48,}")
-"""A private key, perhaps a mistyped one: no address and no id is as long."""
+"""A private key, perhaps mistyped: longer than any address or id."""
 API_KEY = re.compile(r"(?:mock|mocksk|sk|pk|ak|key|api|live)[_-]\S+", re.IGNORECASE)
-"""A word that may be an API key, where a word of a command belongs."""
+"""A word that may be an API key instead of a command."""
 _MADE_KEY = re.compile(r"mocksk_\w+")
 _IN_URL = re.compile(r"(?<=://)(?:[^\s@]*:[^\s@]*@|[^\s/@:]*:(?!\d{1,5}(?![^/?#'\",;)\s]))[^\s'\"]*)")
-"""User and password of a URL, also of one that was cut off before its host."""
+"""User and password of a URL, even if it is cut before the host."""
 _IN_QUERY = re.compile(r"(?<=[?&]password=)[^&\s'\"]+", re.IGNORECASE)
 _KEY_AS_NAME = re.compile(r"(?:sk|pk|mocksk|bearer)[_ -]", re.IGNORECASE)
 _LONG_NAME = 20
 
 
 def safe(text: str) -> str:
-    """What somebody typed, on one line, without keys and without passwords of URLs."""
+    """Typed text on one line, without keys and passwords of URLs."""
     return PRIVATE_KEY.sub("****", _IN_QUERY.sub("****", _IN_URL.sub("****@", one_line(text))))
 
 
 def without_made_keys(text: str) -> str:
-    """What a mock's control routes answer, without the values of keys that the mock has made."""
+    """A response of a mock's control routes, without the values of created keys."""
     return _MADE_KEY.sub("****", text)
 
 
 def looks_secret(name: str) -> bool:
-    """Whether what stands where a name belongs, such as `live-eu`, may be a key: it is not repeated then."""
+    """Whether a word instead of a name, unlike `live-eu`, may be a key that must not be shown."""
     return _KEY_AS_NAME.match(name) is not None or (len(name) >= _LONG_NAME and any(map(str.isdigit, name)))

@@ -1,4 +1,4 @@
-"""How a command retries and waits, and what it says about it: the reason that the SDK's log gives, more with `-v`."""
+"""Retries and waits of a command, and its notes about them: the reason of the SDK's log, with `-v` the whole log."""
 
 from __future__ import annotations
 
@@ -23,38 +23,39 @@ if TYPE_CHECKING:
 
 _SOON = 0.2
 QUICK = Timeout(connect=2.2)
-"""Somebody waits: after 3 seconds a command says that nobody is there."""
+"""A person waits: an unreachable service is reported after 3 seconds."""
 
 
 @dataclass(frozen=True)
 class OneMoreTry(RetryPolicy):
-    """The SDK's own, but where nothing listens there is one more try, and soon: the address may well be mistyped. What
-    does not let itself be reached in any other way is not tried again.
+    """The SDK's policy, but with one quick retry of a refused connection, as the address may be mistyped.
+
+    Other connection errors are not retried.
 
     Attributes:
-        reached: whether the service has answered before. Then it is only away for a while, and worth the usual retries.
+        reached: whether the service has answered before. Then the usual retries apply.
     """
 
     reached: Callable[[], bool] = bool
 
     def action(self, operation: Operation, failure: Failure, retries: int, *, server_errors: int = 0) -> RetryAction:
-        """What to do after `failure`."""
+        """The next step after `failure`."""
         if failure.cause is FailureCause.NOT_SENT:
             if not self.reached() and (retries or not failure.here):
                 return RetryAction.RAISE
-            failure = Failure(failure.cause)  # wherever it is
+            failure = Failure(failure.cause)  # whatever its address
         return super().action(operation, failure, retries, server_errors=server_errors)
 
     def wait(self, retry: int, failure: Failure, *, now: float, random: Callable[[], float] = dice) -> RetryWait:
-        """How long to wait before it is sent again."""
+        """Seconds to wait before the retry."""
         found = super().wait(retry, failure, now=now, random=random)
         if failure.cause is FailureCause.NOT_SENT and retry == 1 and not self.reached():
             return RetryWait(min(found.seconds, _SOON * (1 + random())), 0.0)
         return found
 
 
-class OtherTime(SystemClock):  # so that a stream that is closed wakes up from it
-    """The system's clock, but for the time of the day."""
+class OtherTime(SystemClock):  # so that closing a stream wakes it up
+    """The system's clock, with another time of day."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now  # type: ignore[method-assign]  # the mock has its own time
@@ -64,7 +65,7 @@ class OtherTime(SystemClock):  # so that a stream that is closed wakes up from i
 
 
 def reason_of(record: logging.LogRecord) -> str:
-    """Why the SDK waits, in a line that does not say how long."""
+    """The reason of a wait of the SDK, without its length."""
     fields = vars(record)
     reason = one_line(fields["reason"], 200)
     if "payment_id" in fields:
@@ -80,10 +81,9 @@ _OF_CALLS = ("retry", "rate_limit_wait", "payment_resent")
 
 
 def say(output: Output, limit: Callable[[], RateLimit | None], record: logging.LogRecord) -> None:
-    """Says on stderr that a call waits for more than a second, until when, and why, and which address a service is paid
-    at from now on; with `-v` all of the SDK's log.
+    """Prints waits of more than a second with end and reason, and newly remembered recipients, on stderr.
 
-    `limit` is what is known of the rate limit, for `-vv`.
+    With `-v`, prints all of the SDK's log. `limit` returns the known rate limit, for `-vv`.
     """
     fields, verbose = vars(record), output.settings.verbose
     name, wait = fields.get("event"), fields.get("wait", 0.0)
@@ -105,16 +105,16 @@ def say(output: Output, limit: Callable[[], RateLimit | None], record: logging.L
 
 
 @contextmanager
-def heard_by(
-    hear: Callable[[logging.LogRecord], None],
+def log_handler(
+    handle: Callable[[logging.LogRecord], None],
     least: int = logging.DEBUG,
     log: str = "tradesdk",
     *,
     alone: bool = False,
 ) -> Iterator[None]:
-    """Inside, `hear` gets the records of `log` of at least this level; `alone`: only the handlers of that log do."""
+    """Inside, `handle` gets the records of `log` of at least this level; `alone`: only the handlers of that log do."""
     logger, handler = logging.getLogger(log), logging.Handler(least)
-    handler.emit = hear  # type: ignore[method-assign, assignment]
+    handler.emit = handle  # type: ignore[method-assign, assignment]
     level, propagate = logger.level, logger.propagate
     logger.setLevel(min(level or least, least))
     logger.propagate = propagate and not alone

@@ -1,6 +1,6 @@
-"""What a command works with: settings, output, a client that is made when it is needed, and the embedded mock.
+"""The session of a command: settings, output, a client made on first use, and the embedded mock.
 
-Help and completion import it with every command and never open a session, so it imports the rest when it is used.
+Help and completion import this module without opening a session, so it imports the rest on use.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _TRY = "try it without an account or a network: trade --mock account show"
 
 
 class Session:
-    """One command's run."""
+    """One run of a command."""
 
     def __init__(self, settings: Settings, output: Output) -> None:
         self.settings = settings
         self.out = output
         output.now = self.now
         self._stack = ExitStack()
-        self._listening = self._stack.enter_context(ExitStack())
+        self._log_stack = self._stack.enter_context(ExitStack())
 
     @cached_property
     def client(self) -> TradeClient:
@@ -52,7 +52,7 @@ class Session:
         return self.connect(*self._account(), http)
 
     def async_client(self, http: Any) -> AsyncTradeClient:
-        """The same for an event loop; `http` reaches the mock. Whoever asks closes it."""
+        """The same for an event loop; `http` is the mock's client. The caller closes it."""
         from tradesdk import AsyncTradeClient
 
         limiter = None
@@ -63,7 +63,7 @@ class Session:
         return self._connected(AsyncTradeClient, *self._account(), http, limiter)
 
     def _account(self) -> tuple[str, str]:
-        """Where the service is, and the key for it."""
+        """The service's address and its key."""
         if self.settings.mock:
             base_url = self.mock.service.url
         else:
@@ -82,7 +82,7 @@ class Session:
 
     @property
     def _service(self) -> str:
-        """The service, and where its address is from."""
+        """The service, and the source of its address."""
         if self.settings.mock:
             return f"a mock in this process ({self.mock.file})"
         from tradesdk_cli.config.credentials import without_password
@@ -91,7 +91,9 @@ class Session:
         return f"{without_password(self.settings.base_url or '')} ({source})"
 
     def connect(self, base_url: str, key: str, http: Any = None) -> TradeClient:
-        """A client for this address with this key, whatever the settings say; closed at the end. `http` is its own.
+        """A client for this address with this key, whatever the settings are; closed at the end.
+
+        `http` is its own client.
 
         Raises:
             ConfigError, ConfigProblem: an address or a key that cannot be used.
@@ -106,7 +108,7 @@ class Session:
         from tradesdk_cli.config.credentials import refuse_http
         from tradesdk_cli.retries import QUICK, OneMoreTry
 
-        if http is None:  # that of the embedded mock sends nothing
+        if http is None:  # the client of the embedded mock sends nothing
             refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
         client: Any = kind(
             api_key=key,
@@ -123,7 +125,7 @@ class Session:
 
     @cached_property
     def rate_limiter(self) -> FleetRateLimiter | None:
-        """That of the fleet; None without one."""
+        """The fleet; None without one."""
         if self.settings.fleet is None:
             return None
         from tradesdk.fleet import FleetRateLimiter
@@ -133,12 +135,12 @@ class Session:
         return limiter
 
     def api_key(self, address: str, *, market: bool = False) -> tuple[str, str] | None:
-        """The API key for the service at `address`, and where it came from; None when there is none.
+        """The API key for the service at `address`, and its source; None when there is none.
 
         `market`: the address is that of market data.
 
         Raises:
-            ConfigProblem: the key is kept for another address, or cannot be read.
+            ConfigProblem: the key is for another address, or cannot be read.
         """
         if self.settings.mock:
             from tradesdk_cli.mockworld import mock_key
@@ -155,14 +157,14 @@ class Session:
 
     @cached_property
     def mock(self) -> EmbeddedMock:
-        """The embedded mock with the state that earlier commands left."""
+        """The embedded mock with its saved state."""
         from tradesdk_cli.mockworld import open_world
 
         return self._stack.enter_context(open_world(self.settings))
 
     @property
     def ledger_file(self) -> Path:
-        """The file of this machine's ledger, or of that of the mock world. It need not be there."""
+        """The file of this machine's ledger, or of the mock world's. It may not exist."""
         if self.settings.mock:
             from tradesdk_cli.mockworld import ledger_file
 
@@ -171,7 +173,7 @@ class Session:
 
     @property
     def ledger_name(self) -> str:
-        """Where the ledger is, for people."""
+        """The ledger's path or database, for people."""
         return str(self.ledger_file if self.settings.fleet is None else self.settings.fleet_url)
 
     @cached_property
@@ -185,12 +187,12 @@ class Session:
         return ledger
 
     def wallet(self, named: Path | None = None) -> Wallet | None:
-        """The wallet that pays: this person's own, or play money in a mock world. None when there is none.
+        """The wallet that pays: the user's own, or play money in a mock world. None when there is none.
 
-        `named` is what --wallet says.
+        `named` is the value of --wallet.
 
         Raises:
-            ConfigProblem, ConfigError: there is one, and it cannot be used.
+            ConfigProblem, ConfigError: it cannot be used.
         """
         from tradesdk_cli.wallet import own_wallet, play_money
 
@@ -199,25 +201,25 @@ class Session:
         return play_money(self.mock.service.world.seed, self.out.note)
 
     def target(self, *, market: bool = False) -> Target:
-        """Where what this command sends will go; `market`: where it buys."""
+        """The target of this command's requests; `market`: of its purchases."""
         return target_of(self.settings, market=market)
 
     def now(self) -> float:
-        """Unix seconds, by the mock's clock where it is the service."""
+        """Unix seconds, by the mock's clock if it is the service."""
         return self.mock.service.clock.now() if self.settings.mock else time.time()
 
     def listen(self, limit: Callable[[], RateLimit | None]) -> None:
-        """Says from now on what the SDK waits for, and with `-v` what it does. `limit`: what a client knows of its."""
+        """Begins printing waits of the SDK, and with `-v` its log. `limit` returns a client's rate limit."""
         import logging
 
-        from tradesdk_cli.retries import heard_by, say
+        from tradesdk_cli.retries import log_handler, say
 
         least = logging.DEBUG if self.settings.verbose else logging.INFO
-        self._listening.close()  # a client that is made later knows more
-        self._listening.enter_context(heard_by(partial(say, self.out, limit), least))
+        self._log_stack.close()  # a client made later knows the limit
+        self._log_stack.enter_context(log_handler(partial(say, self.out, limit), least))
 
     def closing(self, close: Callable[[], object]) -> None:
-        """Has `close` called at the end."""
+        """Calls `close` at the end."""
         self._stack.callback(close)
 
     def enter(self, context: AbstractContextManager[T]) -> T:
@@ -225,10 +227,10 @@ class Session:
         return self._stack.enter_context(context)
 
     def close(self) -> None:
-        """Closes what was opened and stops the mock."""
+        """Closes everything and stops the mock."""
         self._stack.close()
 
-    # What nearly every command does
+    # For nearly every command
 
     def show(self, model: Any) -> None:
         """Prints one model."""
@@ -237,18 +239,18 @@ class Session:
 
 @contextmanager
 def session(ctx: typer.Context, *, new_profile: bool = False) -> Iterator[Session]:
-    """The session of the command that runs in `ctx`; closed at the end.
+    """The session of the command in `ctx`; closed at the end.
 
-    With `new_profile`, the profile that is named need not be there yet.
+    With `new_profile`, the named profile may not exist yet.
     """
     from tradesdk_cli import idcache
     from tradesdk_cli.config.settings import settings_of
     from tradesdk_cli.output.printer import Output
 
     settings = settings_of(ctx.obj, os.environ, new_profile=new_profile)
-    ctx.obj["resolved"] = settings  # errors are printed as the settings say
+    ctx.obj["resolved"] = settings  # errors are printed in the format of the settings
     opened = Session(settings, Output(settings, os.environ))
-    idcache.listen(opened.out.on_terminal)  # nobody completes what a script has printed
+    idcache.listen(opened.out.on_terminal)  # no completion for ids in the output of scripts
     try:
         for warning in settings.warnings:
             opened.out.note(f"warning: {warning}")
@@ -263,12 +265,12 @@ def session(ctx: typer.Context, *, new_profile: bool = False) -> Iterator[Sessio
 
 
 def wire(model: Any) -> dict[str, Any]:
-    """A model with the service's own names and values; fields that it did not send are absent."""
+    """A model with the service's names and values, without fields that it did not send."""
     return wire_all([model])[0]
 
 
 def wire_all(models: Iterable[Any]) -> list[dict[str, Any]]:
-    """The same for all models of a list, which are of one class."""
+    """The same for a list of models of one class."""
     from tradesdk_cli import idcache
 
     name, dumped = "", []
@@ -279,17 +281,17 @@ def wire_all(models: Iterable[Any]) -> list[dict[str, Any]]:
     return dumped
 
 
-# Where a write or a payment goes, for whoever is about to allow it
+# The target of a write or a payment, shown before the confirmation
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where something is sent.
+    """The target of requests.
 
     Attributes:
         text: for people: `mock world default`, `profile work · api.example.com · live`.
-        fields: for programs: `mode` is `mock` (in this process), `local` (a server on this machine) or `live`;
-            with it `world` of a mock, otherwise `host` and, if there is one, `profile`.
+        fields: for programs: `mode` is `mock` (in this process), `local` (a server on this machine) or `live`; then
+            `world` of a mock, otherwise `host` and, if there is one, `profile`.
     """
 
     text: str
@@ -297,7 +299,7 @@ class Target:
 
 
 def target_of(settings: Settings, *, market: bool = False) -> Target:
-    """Where requests go with these settings; `market`: those that buy market data."""
+    """The target of requests with these settings; `market`: of purchases of market data."""
     if settings.mock:
         return Target(f"mock world {settings.world}", {"mode": "mock", "world": settings.world})
     from tradesdk.local import host_of, origin_of

@@ -1,8 +1,7 @@
-"""Text to be shown: of strangers, in which what could move a cursor, hide or reorder text is shown as an escape; JSON,
-counts, times and money.
+"""Text for output: untrusted text, JSON, counts, times and money.
 
-Names, symbols and messages come from other people. Nothing in them is ever interpreted: no markup, no control or
-escape sequences, no bidirectional overrides, no invisible characters.
+Names, symbols and messages are untrusted. Characters that could move the cursor, hide or reorder text are shown as
+escapes: control and escape sequences, bidirectional overrides, invisible characters. Markup is never interpreted.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from typing import Any
 
-# Printable, says Python, and yet nothing is seen of them: fillers, joiners, selectors of variants (but the emoji one).
+# Printable for Python, but invisible: fillers, joiners, variation selectors (except the emoji one).
 _UNSEEN = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef"
-# Marks above and below letters: piled up, they cover the lines around them.
+# Combining marks: many of them cover the lines around them.
 _MARKS = (
     "\u0300-\u034e\u0350-\u036f\u0483-\u0489\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u06d6-\u06dc\u06df-\u06e4"
     "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
@@ -29,7 +28,7 @@ _MARKS = (
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LINE = re.compile(r"(?:export\s+|set\s+|\$env:)?[\"']?(TRADE_\w+|[\w-]*key)[\"']?\s*[:=]\s*(.+?),?", re.IGNORECASE)
 _BEYOND_ASCII = re.compile("[^ -~]")
-"""What has to be looked at one by one: most of a long text need not be."""
+"""Characters to check one by one, which are few in most texts."""
 _DOUBTFUL = re.compile("[^ -~]|  +")
 _ODD = re.compile(f"[{_UNSEEN}]|(?<=[{_MARKS}]{{3}})[{_MARKS}]+")
 
@@ -48,9 +47,7 @@ def _escape(char: str) -> str:
 
 
 def unmistakable(value: Any) -> str:
-    """`value` as JSON that looks like no other: blanks in a row, what cannot be seen, marks, and text that runs from
-    right to left are code points.
-    """
+    """Unambiguous JSON of `value`: repeated spaces, invisible characters, marks and right-to-left text are escapes."""
     return _DOUBTFUL.sub(
         lambda found: "".join(char if _is_distinct(char) else json_escaped(char, always=True) for char in found[0]),
         to_json(value),
@@ -58,7 +55,7 @@ def unmistakable(value: Any) -> str:
 
 
 def _is_distinct(char: str) -> bool:
-    import unicodedata  # completion and help never need it
+    import unicodedata  # not needed for completion and help
 
     name = unicodedata.name(char, "BLANK")
     return (
@@ -74,35 +71,35 @@ def one_line(text: str, limit: int = 600) -> str:
 
 
 def is_not_text(word: object) -> bool:
-    """Whether it is a word with bytes that are no UTF-8, which no request and no JSON can hold."""
+    """Whether a word has bytes that are not UTF-8, which requests and JSON cannot have."""
     return isinstance(word, str) and _SURROGATE.search(word) is not None
 
 
 def to_paste(words: Iterable[str]) -> list[str]:
-    """Those of `words` that can be typed, at most three, each as a shell takes it for that word."""
-    from shlex import quote  # only a mistake needs it
+    """At most three of `words` that can be typed, each quoted for a shell."""
+    from shlex import quote  # only for mistakes
 
     return [quote(word) for word in words if one_line(word, 80) == word][:3]
 
 
 def to_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
-    """JSON whose value is exactly `value` and whose text is safe to print: the unprintable is written as `\\uXXXX`.
+    """JSON of exactly `value` that is safe to print: unprintable characters are written as `\\uXXXX`.
 
     Raises:
         ValueError: NaN or an infinity somewhere inside.
     """
-    import json  # completion and help never need it
+    import json  # not needed for completion and help
 
     separators = (",", ":") if indent is None else None
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent, allow_nan=False, separators=separators)
     if text.replace("\n", "").isprintable():
         return text
-    # json.dumps has already escaped what is below U+0020; left are DEL, C1, format characters and lone surrogates.
+    # json.dumps has escaped characters below U+0020; DEL, C1, format characters and lone surrogates remain.
     return _BEYOND_ASCII.sub(lambda found: found[0] if found[0] == "\n" else json_escaped(found[0]), text)
 
 
 def json_escaped(char: str, *, always: bool = False) -> str:
-    """What JSON writes for `char` where it cannot be printed, or `always`; else `char`."""
+    """The JSON escape of `char` if it is unprintable, or `always`; else `char`."""
     if char.isprintable() and not always:
         return char
     units = char.encode("utf-16-be", "surrogatepass")
@@ -110,7 +107,7 @@ def json_escaped(char: str, *, always: bool = False) -> str:
 
 
 PLAIN = "tradesdk_cli.plain"
-"""How text is encoded where the encoding lacks a character: signs of ours become ASCII, others an escape."""
+"""Error handler for missing characters of an encoding: our symbols become ASCII, others escapes."""
 _SIGNS = {"…": "...", "→": "->", "←": "<-", "↑": "^", "↓": "v", "·": "-", "✓": "+", "✗": "x", "█": "#", "░": "."}
 
 
@@ -125,15 +122,15 @@ codecs.register_error(PLAIN, _plainly)
 
 
 def print_in_any_encoding() -> None:
-    """From now on nothing that is printed fails for a character that the terminal's encoding lacks."""
+    """Makes output tolerate characters that the terminal's encoding lacks."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper) and isinstance(stream.buffer, io.RawIOBase):
-            # `python -u`: what is written only in part would be lost, and a full disk is not seen in one place.
+            # `python -u`: partial writes would lose output, and errors of a full disk would be raised in many places.
             stream = open(stream.fileno(), "w", encoding=stream.encoding, closefd=False)  # noqa: SIM115  # for good
             setattr(sys, name, stream)
         if isinstance(stream, io.TextIOWrapper):
-            with suppress(OSError):  # it writes what is there first; a command that prints says what is wrong
+            with suppress(OSError):  # it flushes first; commands that print report the error
                 stream.reconfigure(errors=PLAIN)
 
 
@@ -142,14 +139,14 @@ def is_unicode(encoding: str | None) -> bool:
     return (encoding or "").lower().startswith("utf")
 
 
-def counted(number: int, things: str) -> str:
+def plural(number: int, things: str) -> str:
     """`1 trade`, `2 trades`; `things` is the plural."""
     ending = "es" if things.endswith("ches") else "s"
     return f"{number} {things.removesuffix(ending) if number == 1 else things}"
 
 
 def span(seconds: float) -> str:
-    """`8 s`, `3 min 20 s`, `2 h 5 min`: as exactly as somebody who waits wants to know it."""
+    """`8 s`, `3 min 20 s`, `2 h 5 min`."""
     if seconds < 60:
         return f"{max(1, round(seconds))} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -165,14 +162,14 @@ def dollars(amount: Decimal) -> str:
 
 
 def plain_dollars(amount: Decimal) -> str:
-    """The same as a number in text, which is exact: `0.06`."""
+    """The same without a dollar sign, exact: `0.06`."""
     whole, _, part = f"{amount:f}".partition(".")
     return f"{whole}.{part.rstrip('0').ljust(2, '0')}"
 
 
 def usd(micro: int) -> Decimal:
     """Dollars of micro-dollars."""
-    from decimal import Decimal  # completion and help never need it
+    from decimal import Decimal  # not needed for completion and help
 
     return Decimal(micro).scaleb(-6)
 
@@ -183,18 +180,18 @@ def maybe_dollars(micro: int | None) -> str | None:
 
 
 def bare_key(text: str, variable: str = "TRADE_API_KEY") -> str:
-    """A key as `$(cat file)` gives it, without the byte order mark, line break and quotes of the file.
+    """A key from a file's text, without byte order mark, line break and quotes.
 
-    A line that sets `variable`, or `api_key` for short, gives its value.
+    A line that sets `variable`, or its short name `api_key`, gives its value.
 
     Raises:
-        ConfigProblem: it is a line that sets another variable.
+        ConfigProblem: the line sets another variable.
     """
     text = text.strip().removeprefix("\ufeff").strip()
     if line := _LINE.fullmatch(text):
         if not variable.endswith(line[1].upper().replace("-", "_")):
             from tradesdk_cli.errors import ConfigProblem
 
-            raise ConfigProblem(f"this line sets {line[1]}, and what is needed is {variable}", "give the key alone")
+            raise ConfigProblem(f"this line sets {line[1]}, not {variable}", "give the key alone")
         text = line[2]
     return text.strip("\"' \t")

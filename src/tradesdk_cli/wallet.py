@@ -1,6 +1,6 @@
-"""The wallet that pays for market data: where its key is, and how it is opened, which is when something is signed.
+"""The wallet that pays for market data: its key, which is opened at the first signature.
 
-A key comes from a variable or from an encrypted keystore. It never stands on a command line and is never shown.
+The key comes from a variable or an encrypted keystore. It is never an option and never shown.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ KEY_HINT = "a private key is 64 hexadecimal digits, with or without 0x in front;
 
 
 class Wallet:
-    """Signs with a key that is fetched when it is first needed.
+    """Signs with a key that is fetched on first use.
 
     Attributes:
-        failure: why the key could not be fetched; None while nothing has gone wrong.
-        opened: whether it has been fetched.
-        signatures: how often it has signed.
+        failure: why the key could not be fetched; None without a failure.
+        opened: whether the key has been fetched.
+        signatures: the number of signatures.
     """
 
     def __init__(self, address: str | None, fetch: Callable[[], LocalSigner]) -> None:
@@ -48,7 +48,7 @@ class Wallet:
 
     @property
     def address(self) -> str:
-        """The address; where nothing but the key tells it, the key is fetched."""
+        """The address; fetches the key if nothing else has it."""
         return self._open().address if self._address is None else self._address
 
     def sign_digest(self, digest: bytes, /) -> bytes:
@@ -58,7 +58,7 @@ class Wallet:
         return signer.sign_digest(digest)
 
     def purchase_secret(self) -> bytes:
-        """The secret for named purchases, as the SDK's signers have it."""
+        """The secret for named purchases, as in the SDK's signers."""
         return self._open().purchase_secret()
 
     def _open(self) -> LocalSigner:
@@ -77,10 +77,10 @@ class Wallet:
 
 
 def own_wallet(settings: Settings, named: Path | None) -> Wallet | None:
-    """The wallet of this person; `named` is what --wallet says. None when there is none.
+    """The user's wallet; `named` is the value of --wallet. None when there is none.
 
     Raises:
-        ConfigProblem, ConfigError: there is one, and it cannot be used.
+        ConfigProblem, ConfigError: it cannot be used.
     """
     if named is None and os.environ.get(KEY):
         return Wallet(None, _from_variable)
@@ -116,10 +116,10 @@ def _from_variable() -> LocalSigner:
 
 
 def play_money(seed: int, note: Callable[[str], object]) -> Wallet:
-    """The wallet of a mock world. It follows from the world's seed, so a rehearsal can be repeated."""
+    """The wallet of a mock world, made from the world's seed, so that runs can be repeated."""
     ours = [name for name in (KEY, KEYSTORE) if os.environ.get(name)]
     if ours:
-        note(f"{' and '.join(ours)} left alone: with --mock, play money pays")
+        note(f"{' and '.join(ours)} ignored: with --mock, play money pays")
 
     def fetch() -> LocalSigner:
         from hashlib import sha256
@@ -135,14 +135,14 @@ def play_money(seed: int, note: Callable[[str], object]) -> Wallet:
 
 
 def ask_password(keystore: Path) -> Callable[[], str] | None:
-    """Asks for the password of a keystore on the terminal; None: the SDK reads it from the file named for it."""
+    """Asks for the password of a keystore on the terminal; None: the SDK reads it from its password file."""
     if os.environ.get(PASSWORD_FILE):
         return None
     return lambda: _typed(f"the keystore {keystore} needs its password", f"password of {keystore}: ")
 
 
 def ask_new_password() -> Callable[[], str] | None:
-    """Asks twice for the password of a new keystore; None: the SDK reads it from the file named for it."""
+    """Asks twice for the password of a new keystore; None: the SDK reads it from its password file."""
     if os.environ.get(PASSWORD_FILE):
         return None
     return lambda: _typed(
@@ -156,17 +156,17 @@ def _typed(need: str, question: str, repeat: str | None = None) -> str:
         raise ConfigProblem(f"{need}, and there is no terminal to ask on", hint)
     given = hidden(question)
     if given and repeat and hidden(repeat) != given:
-        raise CliError("these are two passwords; nothing was written")
+        raise CliError("the passwords differ; nothing was written")
     return given
 
 
 def can_hide() -> bool:
-    """True when somebody can type something that nobody sees."""
+    """True when a person can type without echo."""
     return sys.stderr.isatty()
 
 
 def hidden(prompt: str) -> str:
-    """What somebody types without its being shown.
+    """Text typed without echo.
 
     Raises:
         CliError: the terminal was closed.
@@ -176,4 +176,4 @@ def hidden(prompt: str) -> str:
     try:
         return getpass.getpass(visible(prompt))
     except EOFError:
-        raise CliError("nothing was typed") from None
+        raise CliError("nothing was entered") from None

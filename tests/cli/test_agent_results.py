@@ -112,5 +112,5 @@ def test_without_a_rank_no_more_is_read_than_is_shown(many: Terminal, service: S
 def test_a_rank_has_no_place_to_go_on_at(trade: Terminal, service: Scripted, option: str) -> None:
     run = trade("agents", "list", option, "--cursor", "there")
     assert run.code == 2
-    assert "a rank looks at all of them" in run.problem["message"]
+    assert "a sorted list needs all items" in run.problem["message"]
     assert service.seen == []

@@ -470,7 +470,7 @@ def test_the_screen_shows_all_of_it(prepared: tuple[Terminal, Box, str], agent: 
     shown = [line.split(maxsplit=1) for line in run.err.splitlines()]
     assert shown[1:3] == [["id", f'"{agent}"'], ["max_positions", "2 → 9"]], "what changes comes first"
     assert ["name", '"mine"'] in shown
-    assert trade("approve").notes == [{"note": "nothing waits for you"}]
+    assert trade("approve").notes == [{"note": "no actions to approve"}]
     listed = trade("approve", "--all", "-o", "json").json
     assert [(one["code"], one["state"]) for one in listed] == [(change, "approved"), (code, "done")]
 

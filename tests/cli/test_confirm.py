@@ -62,7 +62,7 @@ def test_asked_and_agreed(own: Terminal, agent: str, answer: str) -> None:
         "  status              idle",
         "  name                mine → new\\x1b",
         "  risk.stop_loss_pct  not set → 4.0 %",
-        "  max_positions       5 (as it is)",
+        "  max_positions       5 (unchanged)",
         f"change the agent mine ({agent})? [y/N] ",
     ]
     assert run.json["name"] == "new\x1b"

@@ -145,7 +145,7 @@ def test_a_state_is_logged_but_not_shown(trade: Terminal, tmp_path: Path) -> Non
     with MockServer() as server:
         trade.env |= {"TRADE_BASE_URL": server.url, "NO_COLOR": "1"}
         wrote = trade("mock", "snapshot", str(file), "--debug", tty=True)
-        size = f"* {file.stat().st_size:,} bytes, which are not shown here"
+        size = f"* {file.stat().st_size:,} bytes, not shown here"
         assert (wrote.code, f"> GET {server.url}/_mock/snapshot" in wrote.err, size in wrote.err) == (0, True, True)
         read = trade("mock", "restore", str(file), "--yes", *BOTH, tty=True)
         assert (read.code, f"> POST {server.url}/_mock/restore" in read.err, size in read.err) == (0, True, True)

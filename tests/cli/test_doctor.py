@@ -268,7 +268,7 @@ def test_what_a_node_says_of_the_wallet(bare: Terminal, shop: MockServer) -> Non
     shop.add_fault("rpc_error", call="*", code=-1, message="no")
     row = found(bare("doctor"), "wallet")
     assert (row["status"], row["facts"]["balance_usd"], row["facts"]["code"]) == ("ok", None, None)
-    assert row["said"].endswith("; the node does not tell what it has")
+    assert row["said"].endswith("; the node does not report its balance")
     assert shop.rpc_url not in bare("doctor").out
 
 
@@ -287,7 +287,7 @@ def test_a_ledger(bare: Terminal, shop: MockServer) -> None:
     assert ledger["next"] == "trade pay reconcile"
     assert len(ledger["facts"]["in_doubt"]) == 1
     assert ledger["facts"]["budget_usd"]["per_day"] == "5.00"
-    assert "1 payment in doubt, $0.06 held; $4.94 left today; no witness is set" in ledger["said"]
+    assert "1 payment in doubt, $0.06 held; $4.94 left today; no node of Base is set" in ledger["said"]
     seen = found(bare("doctor", env={"TRADE_RPC_URL": f"{shop.url}/rpc"}), "ledger")
     assert (seen["status"], "witness" in seen["said"]) == ("warning", False)
     elsewhere = found(bare("doctor", env={"TRADE_MARKET_BASE_URL": ""}), "ledger")

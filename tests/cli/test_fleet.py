@@ -201,7 +201,7 @@ def test_one_ledger_and_one_limit_for_two_machines(member: Terminal, seller: Moc
 def test_status_for_people(member: Terminal, market: MockServer, database: str) -> None:
     """Relays, groups and members first; times from now, and money as `pay budget` shows it."""
     empty = member("fleet", "status", tty=True).out
-    for said_so in ("no relay stores signals: trade fleet relay", "no group takes signals", "no answer has told"):
+    for said_so in ("no relay stores signals: trade fleet relay", "no group reads signals", "no rate limit is known"):
         assert said_so in empty
     with relayed(market, database, *emit(market, 1)):
         with psycopg.connect(database, autocommit=True) as db:

@@ -89,7 +89,7 @@ def test_limit_is_a_total(world: Terminal, server: MockServer) -> None:
 def test_a_query_is_not_answered_from_the_beginning_of_a_list(world: Terminal, line: str) -> None:
     run = world(*line.split(), "-q", "length(@)", tty="-w" in line)
     assert (run.code, run.out) == (2, "")
-    assert "--query is about the whole list, and there is more" in run.err
+    assert "--query needs the whole list, and there is more" in run.err
     assert "--all, or --limit N" in run.err
 
 
@@ -241,7 +241,7 @@ def test_a_watch_ends_while_it_waits_for_the_service(
     server.add_fault("status", status=503, retry_after=9, count=1)
     run = world("positions", "list", "-w", "10s", tty=True, columns=200, env={"NO_COLOR": "1"})
     assert (run.code, run.out) == (130, "")
-    assert run.err.endswith("\x1b[Kinterrupted before anything came\n")
+    assert run.err.endswith("\x1b[Kinterrupted before the first page\n")
 
 
 def test_columns_that_are_empty_or_that_a_filter_fills_are_left_out_first(world: Terminal) -> None:

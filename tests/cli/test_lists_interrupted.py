@@ -47,7 +47,7 @@ def test_ctrl_c_keeps_what_has_come(trade: Terminal, service: Scripted, impatien
     assert run.code == 130
     found = [word for word in run.out.replace('"', " ").replace(",", " ").split() if word.startswith("agt_")]
     assert found == ["agt_1", "agt_2", "agt_3"]
-    assert "interrupted: the 3 agents that came are printed; --cursor continues there" in run.err
+    assert "interrupted: 3 agents are printed; --cursor continues there" in run.err
     assert "c2" in run.err
     if form == "json":
         assert [one["id"] for one in run.json] == found
@@ -60,7 +60,7 @@ def test_ctrl_c_on_a_terminal(trade: Terminal, service: Scripted, impatient: Non
     assert len(run.out.splitlines()) == 4
     shown = [line.rpartition("\x1b[K")[2] for line in run.err.splitlines()]
     assert shown[-2:] == [
-        "interrupted: the 3 agents that came are printed; --cursor continues there",
+        "interrupted: 3 agents are printed; --cursor continues there",
         "next cursor: c2",
     ]
 
@@ -70,7 +70,7 @@ def test_ctrl_c_before_anything_came(trade: Terminal, service: Scripted, impatie
     run = trade("agents", "list", "--all", "-o", "json")
     assert (run.code, run.out) == (130, "")
     assert run.notes[0]["note"].startswith("waiting 7 s, until ")
-    assert run.notes[1:] == [{"note": "interrupted before anything came"}]
+    assert run.notes[1:] == [{"note": "interrupted before the first page"}]
 
 
 def test_an_error_on_the_way_keeps_what_has_come(trade: Terminal, service: Scripted) -> None:
@@ -80,7 +80,7 @@ def test_an_error_on_the_way_keeps_what_has_come(trade: Terminal, service: Scrip
     assert run.code == 6
     assert "agt_1" in run.out
     said = run.err.splitlines()
-    assert said[0] == "the 1 agent that came is printed; --cursor continues there"
+    assert said[0] == "1 agent is printed; --cursor continues there"
     assert said[1] == "next cursor: c"
     assert said[2].startswith("error: gone")
 

@@ -86,7 +86,7 @@ def test_a_key_that_is_not_taken_is_not_kept(shell: Terminal, service: Scripted,
     service.fails(status, "unauthorized", f"not you, {KEY}")
     run = piped(shell, "--base-url", service.url)
     assert run.code == code
-    assert "nothing was kept" in run.err
+    assert "nothing was saved" in run.err
     assert (config(shell), kept(shell)) == ({}, {})
 
 
@@ -186,7 +186,7 @@ def test_of_two_logins_at_one_time_one_is_refused(
     monkeypatch.setattr(login, "_verified", meanwhile)
     run = piped(shell, "--base-url", service.url)
     assert (run.code, run.problem["hint"]) == (3, "run it again")
-    assert run.problem["message"] == "another command has changed profile default meanwhile; nothing was kept"
+    assert run.problem["message"] == "another command has changed profile default meanwhile; nothing was saved"
     assert kept(shell) == {"default": "first\n"}
     assert config(shell)["profiles"]["default"]["base_url"] == "http://127.0.0.1:2"
 
@@ -210,7 +210,7 @@ def test_a_second_profile_leaves_the_first_alone(shell: Terminal, service: Scrip
     run = piped(shell, "--base-url", service.url, "--profile", "Work")
     assert (run.code, run.problem["message"]) == (
         2,
-        "there is a profile work already, and some systems take Work for the same file",
+        "the profile work exists already, and some systems treat Work as the same file",
     )
 
 
@@ -328,7 +328,7 @@ def test_where_the_settings_cannot_be_written_no_key_is_left(
         real(source, target)
 
     monkeypatch.setattr(os, "replace", full)
-    for said in ("nothing was changed", "the key was not kept"):
+    for said in ("nothing was changed", "the key was not saved"):
         run = piped(shell, "--base-url", service.url)
         assert (run.code, run.problem["message"].partition(": ")[2]) == (3, f"No space left on device; {said}")
         assert (config(shell), kept(shell)) == ({}, {})
@@ -339,7 +339,7 @@ def test_a_place_that_cannot_be_written(shell: Terminal, service: Scripted) -> N
     (shell.home / "keys").write_text("in the way")
     run = piped(shell, "--base-url", service.url)
     assert run.code == 3
-    assert run.problem["message"] == f"cannot write {shell.home / 'keys'}: File exists; the key was not kept"
+    assert run.problem["message"] == f"cannot write {shell.home / 'keys'}: File exists; the key was not saved"
     assert config(shell) == {}
 
 
@@ -357,7 +357,7 @@ def test_logout_removes_the_key_and_keeps_the_rest(shell: Terminal, service: Scr
     again = shell("logout", env={"TRADE_API_KEY": KEY})
     assert (again.code, again.json["removed"]) == (0, None)
     assert [note["note"] for note in again.notes] == [
-        "nothing to remove: no key was kept",
+        "nothing to remove: no key was saved",
         "TRADE_API_KEY is still set: unset TRADE_API_KEY",
     ]
     assert shell("logout", "--profile", "nobody").code == 3
@@ -461,7 +461,7 @@ def test_a_line_that_sets_another_variable_is_refused(shell: Terminal, service: 
         line = f"export {name}={private}\n"
         run = shell("login", "--api-key-stdin", "--yes", "--base-url", service.url, stdin=line)
         assert (run.code, service.keys) == (3, [])
-        assert run.problem["message"] == f"this line sets {name}, and what is needed is TRADE_API_KEY"
+        assert run.problem["message"] == f"this line sets {name}, not TRADE_API_KEY"
         assert private not in run.out + run.err
 
 

@@ -119,9 +119,9 @@ def test_an_id_of_any_form_is_tried_as_it_is(trade: Terminal, service: Scripted)
 @pytest.mark.parametrize(
     ("line", "code", "said", "hint"),
     [
-        ("agents get base", 2, f"2 agents fit base: {SLOW} (base), {FAST} (base)", "use the id"),
-        ("trades list --agent-id agt_5f0c", 2, f"2 agents fit agt_5f0c: {SLOW} (base), {FAST} (base)", "use the id"),
-        ("trades list --agent-id agt_5", 2, f"2 agents fit agt_5: {SLOW} (base), {FAST} (base)", "use the id"),
+        ("agents get base", 2, f"2 agents match base: {SLOW} (base), {FAST} (base)", "use the id"),
+        ("trades list --agent-id agt_5f0c", 2, f"2 agents match agt_5f0c: {SLOW} (base), {FAST} (base)", "use the id"),
+        ("trades list --agent-id agt_5", 2, f"2 agents match agt_5: {SLOW} (base), {FAST} (base)", "use the id"),
         ("agents get bnb-slwo", 6, "no agent has the id or name bnb-slwo", "did you mean bnb-slow? see what there is"),
         ("agents delete bas --yes", 6, "no agent has the id or name bas", "did you mean base?"),
         ("plot agent zzz", 6, "no agent has the id or name zzz", "see what there is: trade agents list"),

@@ -143,9 +143,9 @@ MEANT = [
         "--since is later than --until",
         "nothing was sent",
     ),
-    ("history ETH --signal HOLD", "'HOLD' is none of BUY, SELL, WAITING FOR SIGNAL, ALL", "--help"),
+    ("history ETH --signal HOLD", "'HOLD' is not one of BUY, SELL, WAITING FOR SIGNAL, ALL", "--help"),
     ("top", "trade market top needs --sort", "trade market top --help"),
-    ("top --sort best", "'best' is none of winRate, ROI", "--help"),
+    ("top --sort best", "'best' is not one of winRate, ROI", "--help"),
     ("tokens --limit 501", "501 is not from 1 to 500", "--help"),
     ("prices", "trade market prices needs TOKEN", "see what there is: trade market tokens"),
 ]

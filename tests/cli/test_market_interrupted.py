@@ -51,7 +51,7 @@ def test_what_is_being_paid_is_waited_for(
     name = "Ctrl-C" if number == signals.SIGINT else "the same signal"
     assert f"{name} again stops at once" in run.err
     assert ("Ctrl-C" in run.err) is (number == signals.SIGINT)
-    assert run.notes[-1]["note"] == "interrupted, after the answer came"
+    assert run.notes[-1]["note"] == "interrupted after the answer arrived"
     shop.payments.assert_charged(times=1)
     assert "nothing was paid" not in buyer("market", "prices", "ETH", "--max-price", "0.03").err, "it was printed"
 
@@ -126,7 +126,7 @@ def test_what_could_not_be_written_is_not_collected(buyer: Terminal, shop: MockS
 def test_a_signal_after_it_is_printed_has_nothing_to_say(
     buyer: Terminal, shop: MockServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(buying, "_tell", lambda *_: signals.raise_signal(signals.SIGTERM))
+    monkeypatch.setattr(buying, "_note_payment", lambda *_: signals.raise_signal(signals.SIGTERM))
     run = buyer("market", "prices", "ETH", "--max-price", "0.03")
     assert (run.code, [one["symbol"] for one in run.lines]) == (143, ["ETH"])
     assert [one["note"] for one in run.notes][1:] == ["interrupted"]
@@ -180,7 +180,7 @@ def test_what_is_handed_over_is_waited_for(
     found = run.lines if verb == "resume" else run.lines[0]["data"]
     assert (run.code, [one["symbol"] for one in found]) == (code, ["ETH", "BRETT"])
     assert any("stops at once" in note["note"] for note in run.notes)
-    assert run.notes[-1]["note"] == "interrupted, after the answer came"
+    assert run.notes[-1]["note"] == "interrupted after the answer arrived"
     shop.payments.assert_charged(times=1)
 
 

@@ -40,7 +40,7 @@ def test_a_real_key_is_left_alone(trade: Terminal, tmp_path: Path) -> None:
     real = LocalSigner.from_key(BUYER_KEY).address
     run = trade("--mock", *BUY, env={"TRADE_WALLET_KEY": BUYER_KEY, "TRADE_KEYSTORE": str(tmp_path / "none.json")})
     assert run.code == 0, run.err
-    assert "TRADE_WALLET_KEY and TRADE_KEYSTORE left alone: with --mock, play money pays" in run.err
+    assert "TRADE_WALLET_KEY and TRADE_KEYSTORE ignored: with --mock, play money pays" in run.err
     assert real not in run.out + run.err
     other = trade("--mock", *BUY, "--wallet", str(tmp_path / "none.json"))
     assert other.code == 0, "a real keystore is not even looked at"

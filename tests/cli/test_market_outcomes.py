@@ -237,7 +237,8 @@ def test_when_its_time_is_up(trade: Terminal) -> None:
     assert "has expired or is about to" in run.problem["message"]
     assert run.problem["hint"] == (
         "run the purchase again: it signs the same nonce again, which is taken only once; 10 minutes after its first "
-        f"signing it pays anew; or look at the wallet, then trade pay reconcile --mark paid {name}, or --mark unpaid"
+        "signing it makes a new payment; "
+        f"or look at the wallet, then trade pay reconcile --mark paid {name}, or --mark unpaid"
     )
     trade("mock", "clock", "--advance", "60")
     assert trade("pay", "reconcile", "--mark", "unpaid", name).json["status"] == "not paid"
@@ -283,8 +284,8 @@ TYPED = TokenDetails(unknown=("BRET",), suggestions=("BRETT", "BERT"))
         ("in_progress", None, "wait for that call to end, then look again"),
         ("no_such_payment", None, "see what there is: trade --mock pay history"),
         ("not_unresolved", EARLIER, f"trade --mock pay resume {EARLIER.id}"),
-        ("not_live", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
-        ("already_delivered", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
+        ("not_live", EARLIER, f"look at it: {SHOW}; the same data can be bought again"),
+        ("already_delivered", EARLIER, f"look at it: {SHOW}; the same data can be bought again"),
         (
             "already_delivered",
             payment(purchase="monday"),

@@ -256,7 +256,7 @@ def test_the_client_starts_what_trade_mcp_config_prints(home: Path, stock: MockS
         (["mcp", "--auto-spend", "0.10"], 2, "--auto-spend cannot be more"),
         (["mcp", "--spend", "-1"], 2, "dollars"),
         (["mcp", "--spend", "1e3"], 2, "dollars"),
-        (["mcp", "--write", "tools"], 2, "go behind tools"),
+        (["mcp", "--write", "tools"], 2, "after tools"),
         (["mcp", "config", "emacs"], 2, "emacs"),
     ],
 )

@@ -165,7 +165,7 @@ def test_beyond_this_machine(serve: Serving, everywhere: None, host: str, here: 
     assert "--allow-remote-control" in control_note
     assert "not control it" in control_note
     opened = serve("--host", host, "--allow-remote-control")
-    assert notes(opened)[-1] == f"whoever reaches {host} can control this mock (--allow-remote-control)"
+    assert notes(opened)[-1] == f"everyone who can reach {host} can control this mock (--allow-remote-control)"
 
 
 def test_remote_control_is_the_servers(serve: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,9 +205,9 @@ def test_it_refuses_a_file(serve: Serving, tmp_path: Path) -> None:
     assert serve("--db", kept, "--seed", "7").code == 0
     other = serve("--db", kept, "--seed", "8")
     assert other.code == 1
-    assert other.problem["hint"] == "leave out --seed, or take another --db FILE; this one is left as it is"
+    assert other.problem["hint"] == "leave out --seed, or choose another --db FILE; this one is unchanged"
     folder = serve("--db", str(tmp_path))
-    assert folder.problem["hint"] == "take another --db FILE; this one is left as it is"
+    assert folder.problem["hint"] == "choose another --db FILE; this one is unchanged"
     damaged = tmp_path / "damaged.db"
     damaged.write_bytes(b"garbage")
     assert serve("--db", str(damaged)).problem["hint"] == folder.problem["hint"]

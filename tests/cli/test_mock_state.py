@@ -78,7 +78,7 @@ def test_what_was_paid_in_a_restored_world_is_forgotten_on_both_sides(trade: Ter
 def test_nothing_is_written_over(trade: Terminal, served: MockServer, file: Path, words: tuple[str, ...]) -> None:
     file.write_bytes(b"mine")
     refused = trade(*words, "snapshot", str(file))
-    assert (refused.code, refused.problem["code"], refused.problem["hint"]) == (2, "usage", "--force writes over it")
+    assert (refused.code, refused.problem["code"], refused.problem["hint"]) == (2, "usage", "--force overwrites it")
     assert file.read_bytes() == b"mine"
     assert trade(*words, "snapshot", str(file), "--force").code == 0
     assert file.read_bytes().startswith(b"SQLite format 3")

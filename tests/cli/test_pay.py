@@ -216,7 +216,7 @@ def test_budgets_that_are_none(buyer: Terminal) -> None:
         ("set --per-call -1", "--per-call: "),
         ("set --total NaN", "--total: "),
         ("set --per-hour 0.0000001", "--per-hour: "),
-        ("raise", "'raise' is none of show, set"),
+        ("raise", "'raise' is not one of show, set"),
     ):
         run = buyer("pay", "budget", *line.split())
         assert (run.code, run.problem["code"]) == (2, "usage"), line
@@ -276,7 +276,7 @@ def test_resume_of_metrics_and_of_a_ranking(buyer: Terminal, shop: MockServer) -
 
 
 def test_reconcile(buyer: Terminal, shop: MockServer) -> None:
-    assert buyer("pay", "reconcile").notes == [{"note": "all payments ended well"}]
+    assert buyer("pay", "reconcile").notes == [{"note": "no open payments"}]
     shop.add_fault("status", status=500, route="/v1/token-prices", paid="only", count=1)
     shop.add_fault("verification", reason="invalid_payload", route="/v1/aggregate-metrics", paid="only")
     shop.add_fault("malformed_json", route="/v1/top-performers", paid="only")
@@ -286,7 +286,7 @@ def test_reconcile(buyer: Terminal, shop: MockServer) -> None:
     run = buyer("pay", "reconcile")
     assert run.code == 14
     assert [note["note"] for note in run.notes] == [
-        f"look at the wallet, then say what it was: trade pay reconcile --mark paid {spoiled}, or --mark unpaid"
+        f"look at the wallet, then mark the payment: trade pay reconcile --mark paid {spoiled}, or --mark unpaid"
     ]
     found = {one["id"]: one for one in run.lines}
     assert {name: one["outcome"] for name, one in found.items()} == {
@@ -431,7 +431,7 @@ def test_reconcile_frees_what_the_chain_has_not_seen(buyer: Terminal, shop: Mock
     run = buyer("pay", "reconcile")
     (row,) = run.lines
     assert (run.code, row["outcome"]) == (14, "unresolved")
-    assert row["message"].endswith("the chain decides nothing: 127.0.0.1:" + row["message"].rpartition("127.0.0.1:")[2])
+    assert row["message"].endswith("the chain does not decide: 127.0.0.1:" + row["message"].rpartition("127.0.0.1:")[2])
     assert "it is a node of chain 1, not of Base (8453)" in row["message"]
     assert f"--mark paid {name}, or --mark unpaid" in run.notes[0]["note"]
     run = buyer("pay", "reconcile")
@@ -456,7 +456,7 @@ def test_reconcile_lists_what_was_delivered_without_a_receipt(buyer: Terminal, s
     buyer.env["TRADE_RPC_URL"] = shop.rpc_url
     (row,) = buyer("pay", "reconcile").lines
     assert row["outcome"] == "unresolved"
-    assert row["message"].startswith("answered without a receipt; the chain decides nothing: ")
+    assert row["message"].startswith("answered without a receipt; the chain does not decide: ")
     shop.clock.advance(3600)
     if not taken:
         shop.add_fault("node_lie")

@@ -135,7 +135,7 @@ def test_address_takes_no_password(trade: Terminal, keystore: Path) -> None:
 def test_the_mock_has_its_own(trade: Terminal) -> None:
     for verb in ("new", "import"):
         run = trade("--mock", "pay", "key", verb)
-        assert (run.code, "makes itself" in run.problem["message"]) == (2, True)
+        assert (run.code, "makes its own wallet" in run.problem["message"]) == (2, True)
 
 
 # Paying with a keystore
@@ -184,7 +184,7 @@ def test_what_does_not_open_it_pays_nothing_and_reserves_nothing(
     typist.types = list(types)
     run = buyer(*PRICES, "--wallet", str(keystore), answers="", env={"NO_COLOR": "1"})
     assert run.code == (3 if types else 1)
-    assert ("the password is wrong" if types else "nothing was typed") in run.err
+    assert ("the password is wrong" if types else "nothing was entered") in run.err
     assert "wrong\n" not in run.err
     assert shop.payments.submissions() == []
     assert buyer("pay", "budget").json["held_total_usd"] == "0.00"

@@ -213,7 +213,7 @@ def test_an_agent_is_its_results_added_up_and_what_is_open(trade: Terminal, resu
 def test_an_agent_as_a_chart(trade: Terminal, result: Scripted) -> None:
     run = trade("plot", "agent", "agt_1")
     assert run.out.splitlines()[0] == "calm: +4.00 USD from 2 closed trades, -1.50 open in 1"
-    assert "◆ with what is open now" in run.out
+    assert "◆ with open positions" in run.out
 
 
 def test_an_agent_in_a_period_begins_at_zero(trade: Terminal, result: Scripted) -> None:

@@ -432,7 +432,7 @@ def test_a_slow_service_is_left_in_time() -> None:
         assert mock.clock.now() - began < LONGEST + 4 * 2.5
         mock.clear_faults()
         assert agents_of(mock) == before
-    assert "the time was up before this was asked" in {row["seen"] for row in run.found.values()}
+    assert "the time was up before this request" in {row["seen"] for row in run.found.values()}
 
 
 def test_a_slow_refusal_is_not_taken_for_a_stream() -> None:
@@ -510,7 +510,7 @@ def test_the_command(trade: Terminal, shown: MockServer, brief: None, files: Pat
     run = trade("doctor", "--service", tty=True, columns=100, env={"NO_COLOR": "1"})
     assert run.code == 10
     assert re.search(r"finding +point +seen +specification.*\n *broken +json +GET /v1/wallets: text/html", run.out)
-    assert run.err.startswith(f"asking {shown.url.removeprefix('http://')} · this machine, and listening: at most ")
+    assert run.err.startswith(f"checking {shown.url.removeprefix('http://')} · this machine: at most ")
 
 
 @pytest.mark.long

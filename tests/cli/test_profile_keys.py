@@ -88,7 +88,7 @@ def test_a_project_cannot_have_the_key_sent_elsewhere(
     for text in (f'base_url = "{service.url}"\n', f'[profiles.work]\nbase_url = "{service.url}"\n', 'key = "file"\n'):
         (project / ".trade.toml").write_text(text)
         run = profiled("account", "show")
-        what = "has profiles, which is not a setting there" if "[" in text else "a project says only profile, mock, out"
+        what = "has profiles, which is not a setting there" if "[" in text else "a project sets only profile, mock, out"
         assert (run.code, what in run.problem["message"]) == (3, True)
     assert service.seen == []
 

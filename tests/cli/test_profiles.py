@@ -64,8 +64,8 @@ def test_the_environment_goes_before_a_profile_and_says_so_when_a_flag_named_it(
     settings = resolve({"profile": "work"}, environ, found)
     assert (settings.base_url, settings.sources["base_url"]) == ("https://b.example", "TRADE_BASE_URL")
     assert settings.warnings == (
-        "TRADE_BASE_URL goes before base_url of profile work",
-        "TRADE_API_KEY goes before api_key of profile work",
+        "TRADE_BASE_URL overrides base_url of profile work",
+        "TRADE_API_KEY overrides api_key of profile work",
     )
     assert resolve({}, environ, found).warnings == ()
     assert resolve({"profile": "work"}, {}, found).warnings == ()
@@ -99,7 +99,7 @@ def test_a_mock_is_never_undone_by_an_address_of_the_environment() -> None:
     del environ["TRADE_MOCK"]
     settings = resolve({}, environ, files(work={"kind": "mock"}))
     assert settings.mock is True
-    told = f"TRADE_BASE_URL is left alone: {WORK} turns the mock on (--no-mock turns it off)"
+    told = f"TRADE_BASE_URL is ignored: {WORK} turns the mock on (--no-mock turns it off)"
     assert settings.warnings == (told,)
     assert resolve({}, environ, files({"mock": True}, work={})).mock is True
 
@@ -108,7 +108,7 @@ def test_a_project_that_turns_the_mock_on_says_what_it_leaves_alone() -> None:
     found = files({"mock": True}, work={"base_url": "https://a.example"})
     environ = {"TRADE_BASE_URL": "https://live.example"}
     assert resolve({}, environ, found).warnings == (
-        "TRADE_BASE_URL is left alone: .trade.toml turns the mock on (--no-mock turns it off)",
+        "TRADE_BASE_URL is ignored: .trade.toml turns the mock on (--no-mock turns it off)",
     )
     assert resolve({}, {}, found).warnings == resolve({"mock": False}, environ, found).warnings == ()
     assert resolve({"mock": True}, environ, found).warnings == ()
@@ -122,7 +122,7 @@ def test_a_mock_and_an_address_on_one_line() -> None:
 def test_trade_mock_goes_before_a_live_profile_and_says_so() -> None:
     settings = resolve({"profile": "work"}, {"TRADE_MOCK": "1"}, files(work={"base_url": "https://a.example"}))
     assert settings.mock is True
-    assert settings.warnings == ("TRADE_MOCK goes before mock of profile work",)
+    assert settings.warnings == ("TRADE_MOCK overrides mock of profile work",)
 
 
 # What may stand where

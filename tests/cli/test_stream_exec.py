@@ -115,7 +115,7 @@ def test_a_name_that_would_be_an_option_is_not_handed_over() -> None:
 @each_of("symbol", ["a\0b", "\ud800"])
 def test_text_that_no_program_can_be_given(symbol: str) -> None:
     problem = parse_command("echo -- {token_symbol}", 5).run(event(token_symbol=symbol))
-    assert problem == {"error": "{token_symbol} is text that no program can be given"}
+    assert problem == {"error": "{token_symbol} is text that cannot be passed to a program"}
 
 
 def test_the_event_is_standard_input(tmp_path: Path) -> None:

@@ -29,10 +29,10 @@ SAID = [
     ("-x", "trade has no option -x", "trade help options"),
     (
         "agents list --status activ",
-        "--status: 'activ' is none of active, idle, paused, error; did you mean active?",
+        "--status: 'activ' is not one of active, idle, paused, error; did you mean active?",
         "",
     ),
-    ("agents list -o jsno", "'jsno' is none of auto, table, json, ndjson, csv, tsv; did you mean json?", ""),
+    ("agents list -o jsno", "'jsno' is not one of auto, table, json, ndjson, csv, tsv; did you mean json?", ""),
     # words of other programs
     ("agents ls", "No such command 'ls'.", "did you mean trade agents list?"),
     ("agents rm agt_1", "No such command 'rm'.", "did you mean trade agents delete?"),
@@ -54,7 +54,7 @@ SAID = [
     ),
     ("agents --status idle", "trade agents has no option --status", "its list has it: trade agents list --status"),
     ("positions --token BRETT", "no option --token", "its list has it: trade positions list --token"),
-    ("agents list --token BRETT", "no option --token", "keys never stand on a command line: trade login"),
+    ("agents list --token BRETT", "no option --token", "keys are never options: trade login"),
     ("--mock trades --agent a", "no option --agent", "did you mean trade --mock trades list --agent-id?"),
     ("trades --statsu open", "no option --statsu", "did you mean trade trades list --status?"),
     ("agents start agt_1", "No such command 'start'.", "on a mock with trade mock agent;"),

@@ -1,6 +1,6 @@
-"""On top of Typer: groups imported when used, global options anywhere, values read without pydantic.
+"""Extends Typer: groups imported on use, global options anywhere, values parsed without pydantic.
 
-Typer reads every value with pydantic, absent ones too, which would make `trade agents --help` import it.
+Typer parses every value with pydantic, absent ones too, so `trade agents --help` would import it.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 GLOBAL_PANEL = "Global options"
 RARE = "Rarely used"
-"""The panel of commands that stand last in help."""
+"""The panel of commands that are last in the help."""
 _WHOLE = 10_000
 
 
 class _Words:
-    """What reads the values of a parameter, in place of what Typer makes with pydantic."""
+    """A parser for the values of a parameter, instead of Typer's, which uses pydantic."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value of one word, or of several where the parameter takes several; None where there is none."""
+        """The value of one word, or a list where the parameter takes several; None without a word."""
         if value is None:
             return None
         return [_read(param, word) for word in value] if isinstance(value, (list, tuple)) else _read(param, value)
 
 
 def _read(param: Any, word: Any) -> Any:
-    if param.metavar != "FILE" and is_not_text(word):  # any bytes are the name of a file
+    if param.metavar != "FILE" and is_not_text(word):  # file names may be any bytes
         raise typer.BadParameter(f"{visible(word, 80)} is not UTF-8")
     described = param.type_descriptor
     if (parser := described.parameter_info.parser) is not None:
@@ -52,13 +52,13 @@ def _read(param: Any, word: Any) -> Any:
             if word == text or (not described.case_sensitive and word.lower() == text.lower()):
                 return choice
         near = "".join(f"; did you mean {name}?" for name in get_close_matches(word, choices, 1))
-        raise typer.BadParameter(f"{word!r} is none of {', '.join(choices)}{near}")
+        raise typer.BadParameter(f"{word!r} is not one of {', '.join(choices)}{near}")
     kind, *_ = get_args(described.annotation) or (described.annotation,)
     return kind(word)
 
 
 class LightOption(TyperOption):
-    """An option that costs nothing when it is absent."""
+    """An option that needs no pydantic when it is absent."""
 
     def process_value(self, ctx: Any, value: Any) -> Any:
         return super().process_value(ctx, value) if value is not None or self.required else None
@@ -68,7 +68,7 @@ class LightOption(TyperOption):
 
 
 class LightArgument(TyperArgument):
-    """An argument that costs nothing when it is absent. In help it has its name, without Python's type beside it."""
+    """An argument that needs no pydantic when it is absent. Help shows its name without a Python type."""
 
     def process_value(self, ctx: Any, value: Any) -> Any:
         return super().process_value(ctx, value) if value is not None or self.required else None
@@ -97,14 +97,14 @@ def _is_global(param: Any) -> bool:
 
 
 def remember(ctx: typer.Context, param: typer.CallbackParam, value: object) -> object:
-    """The callback of global options. They are processed from the root to the verb, so that the later one wins."""
+    """The callback of global options. It runs from the root to the verb, so the last value wins."""
     if value is not None and isinstance(ctx.obj, dict):
         ctx.obj[param.name] = value
     return value
 
 
 class _Ours:
-    """Shared by commands and groups: light parameters, the root's global options, help in sections."""
+    """Shared by commands and groups: parameters without pydantic, global options, help in sections."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -115,13 +115,13 @@ class _Ours:
         return left
 
     def get_help(self, ctx: Any) -> str:
-        """As it can be printed: Typer prints UTF-8 where ASCII was asked for."""
+        """The help in characters that the output can encode; Typer always prints UTF-8."""
         text: str = super().get_help(ctx)  # type: ignore[misc]  # from the other base class
         encoding = sys.stdout.encoding or "utf-8"
         return text.encode(encoding, PLAIN).decode(encoding)
 
     def get_short_help_str(self, limit: int = 0) -> str:
-        """The whole first sentence: lists wrap it, and never cut it."""
+        """The whole first sentence. Lists wrap it and do not cut it."""
         text: str = super().get_short_help_str(_WHOLE)  # type: ignore[misc]  # from the other base class
         return text
 
@@ -132,12 +132,12 @@ class _Ours:
             # A command's own option goes before a global one.
             taken = {name for param in found for name in param.opts}
             found = found + [param for param in root.params if _is_global(param) and taken.isdisjoint(param.opts)]
-        for param in found:  # Typer fixes the classes it makes
+        for param in found:  # Typer sets the classes itself
             param.__class__ = _LIGHT.get(type(param), type(param))
         return found
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Typer's own, without the global options: on every page they would hide the command's."""
+        """Typer's help without the global options, which would hide the command's own on every page."""
         TyperCommand.format_options(self, ctx, formatter)  # type: ignore[arg-type]  # a group's would list its verbs last
         formatter.write_paragraph()
         formatter.write_text("Global options (-o, --mock, --base-url, --timeout, …): trade help options")
@@ -155,19 +155,19 @@ _RESULT_OPTIONS = {"output": "-o", "fields": "--fields", "query": "--query", "ou
 
 
 def refuse_result_options(ctx: Any) -> None:
-    """For what prints no result.
+    """Refuses output options for a command without a result.
 
     Raises:
         UsageProblem: an option says how the result is printed, or where.
     """
     for name, option in _RESULT_OPTIONS.items():
         if ctx.obj.get(name) is not None:
-            said = f"{ctx.command_path} prints no result, so it takes no {option}"
-            raise UsageProblem(said, f"leave {option} out")
+            message = f"{ctx.command_path} prints no result, so it takes no {option}"
+            raise UsageProblem(message, f"leave {option} out")
 
 
 class SilentCommand(TradeCommand):
-    """A verb that prints no result, and takes no options about one."""
+    """A verb without a result. It takes no output options."""
 
     def invoke(self, ctx: Any) -> Any:
         refuse_result_options(ctx)
@@ -179,15 +179,15 @@ class TradeGroup(_Ours, TyperGroup):
 
     @property
     def shown(self) -> list[str]:
-        """The names of its commands, without those that only explain something."""
+        """The names of its commands, without those that only explain."""
         return [name for name in self.list_commands(None) if not self.commands[name].hidden]
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of its commands, in the order of help: what is rarely used is last."""
+        """The names of its commands in the order of the help: rare ones last."""
         return sorted(self.commands, key=lambda name: getattr(self.commands[name], "rich_help_panel", None) == RARE)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        ctx.args = args  # for an error's text: Typer names the word only in its own
+        ctx.args = args  # for the error's text; Typer has the word only in its message
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -196,10 +196,10 @@ class TradeGroup(_Ours, TyperGroup):
 
 
 class RootGroup(TradeGroup):
-    """The root, whose first page is to fit a small terminal."""
+    """The root. Its help fits a small terminal."""
 
     lines: Mapping[str, str] = {}
-    """Names that share a line of the help, separated by commas, and what it says."""
+    """Lines of the help: comma-separated names, and their text."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         shared = {name: (names, text) for names, text in self.lines.items() for name in names.split(", ")}
@@ -214,9 +214,9 @@ class RootGroup(TradeGroup):
 
 
 class LazyCommand(TyperCommand):
-    """Stands for a noun or a command whose module is imported when it is used.
+    """A placeholder for a noun or a command whose module is imported on use.
 
-    The module's `app` is the Typer app, or makes it from the name.
+    The module's `app` is the Typer app, or a function that makes it from the name.
     """
 
     def __init__(self, name: str, summary: str, module: str) -> None:
@@ -225,7 +225,10 @@ class LazyCommand(TyperCommand):
         self._real: Any = None
 
     def load(self) -> Any:
-        """The real command or group. A group's module may name in `VERBS` what is imported in turn, from `FILES`."""
+        """The real command or group.
+
+        A group's module may name lazy commands in `VERBS`, with their modules in `FILES`.
+        """
         if self._real is None:
             module = import_module(self._module)
             self._real = get_command(module.app if isinstance(module.app, typer.Typer) else module.app(self.name))
@@ -237,7 +240,7 @@ class LazyCommand(TyperCommand):
 
 
 def global_options(ctx: Any) -> list[tuple[str, str]]:
-    """Each global option as it is typed, and what it does."""
+    """Global options as typed, each with its help."""
     shown = [copy(param) for param in ctx.find_root().command.params if _is_global(param)]
     for param in shown:
         param.hidden = False
@@ -245,13 +248,13 @@ def global_options(ctx: Any) -> list[tuple[str, str]]:
 
 
 def add_lazily(group: Any, summaries: Mapping[str, str], package: str, files: Mapping[str, str] | None = None) -> None:
-    """Adds commands to `group` whose modules are imported when they are used. `files` has modules of other names."""
+    """Adds commands to `group` whose modules are imported on use. `files`: modules whose names differ."""
     for name, summary in summaries.items():
         group.add_command(LazyCommand(name, summary, f"{package}.{(files or {}).get(name, name)}"))
 
 
 class Verbs(typer.Typer):
-    """The commands of a module: those of a noun, or one without verbs, whose help is its function's."""
+    """The commands of a module: the verbs of a noun, or one command without verbs."""
 
     def __init__(self, **settings: Any) -> None:
         names = {"help_option_names": ["-h", "--help"]}
@@ -267,9 +270,9 @@ class Verbs(typer.Typer):
         rare: bool = False,
         **shared: Callable[..., Any],
     ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-        """Adds a command. `lines` are examples for its help, `shared` is for `gathered`.
+        """Adds a command.
 
-        `silent`: it has no result; `rare`: it stands after the others in help.
+        `lines`: examples for its help. `shared`: for `gathered`. `silent`: it has no result. `rare`: last in the help.
         """
         made, panel = SilentCommand if silent else TradeCommand, RARE if rare else None
         add = self.command(name, cls=made, epilog=examples(*lines), hidden=hidden, help=help, rich_help_panel=panel)
@@ -284,22 +287,23 @@ def noun(name: str, help: str) -> Verbs:
 
 
 def _without_a_verb(ctx: typer.Context) -> None:
-    """A noun alone shows its help."""
+    """Without a verb, shows the help."""
     if ctx.invoked_subcommand is None:
         refuse_result_options(ctx)
         print(ctx.get_help())
 
 
 def gathered(**gathers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Lets commands share options: with `@gathered(walk=pages)`, the parameters of `pages` stand where `walk` does.
+    """Shares options between commands.
 
-    The command gets as `walk` what `pages` makes of their values.
+    With `@gathered(walk=pages)`, the parameters of `pages` replace the parameter `walk`, which gets the result of
+    `pages`.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         if command.__doc__ is None and sys.flags.optimize > 1:
             command.__doc__ = _docstring(command)
-        if not gathers:  # Typer would evaluate them four times
+        if not gathers:  # once; Typer would do it four times
             command.__annotations__ = get_type_hints(command, include_extras=True)
             return command
         shared = {name: _parameters(gather) for name, gather in gathers.items()}
@@ -321,9 +325,9 @@ def gathered(**gathers: Callable[..., Any]) -> Callable[[Callable[..., None]], C
 
 
 def _parameters(function: Callable[..., Any], *unknown: str) -> list[inspect.Parameter]:
-    """The parameters, by name only, with their annotations evaluated, except those of `unknown` and of what it returns.
+    """The parameters as keyword-only, with evaluated annotations.
 
-    Those may name what only type checkers import.
+    Annotations of `unknown` parameters and of the result are not evaluated: only type checkers import their names.
     """
     hints = {name: hint for name, hint in function.__annotations__.items() if name not in ("return", *unknown)}
     function.__annotations__ = hints
@@ -332,7 +336,7 @@ def _parameters(function: Callable[..., Any], *unknown: str) -> list[inspect.Par
 
 
 def _docstring(command: Callable[..., None]) -> str | None:
-    """The docstring of the source, which is our help: `python -OO` drops it."""
+    """The docstring, read from the source, because `python -OO` drops it. It is the help."""
     import ast
     from textwrap import dedent
 

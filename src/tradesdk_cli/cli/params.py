@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their values are read."""
+"""Options that several commands share, and parsers for their values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_SPAN = 366 * 86400.0
 
 
 def parse_chain(value: str) -> int:
-    """`base`, `bnb`, `8453` or `56` as the chain's number."""
+    """The id of the chain `base`, `bnb`, `8453` or `56`."""
     known = CHAINS.get(value.strip().lower())
     if known is not None:
         return known
@@ -43,7 +43,7 @@ def check_period(start: float | None, end: float | None) -> None:
 
 
 def parse_moment(value: str) -> float:
-    """A moment as Unix seconds: `1767225600`, `2026-01-01T00:00:00Z`, `2026-01-01` (UTC midnight), `90m` (ago)."""
+    """A time as Unix seconds: `1767225600`, `2026-01-01T00:00:00Z`, `2026-01-01` (UTC midnight), `90m` (ago)."""
     ago = _AGO.fullmatch(value)
     if ago is not None:
         return datetime.now(UTC).timestamp() - int(ago[1]) * _SECONDS[ago[2]]
@@ -65,7 +65,7 @@ def parse_moment(value: str) -> float:
 
 
 def whole(least: int | None = None, most: int | None = None) -> Callable[[str | int], int]:
-    """Reads a whole number within bounds."""
+    """A parser for a whole number within bounds."""
 
     def read(value: str | int) -> int:
         try:
@@ -79,15 +79,13 @@ def whole(least: int | None = None, most: int | None = None) -> Callable[[str | 
 
 
 def number(least: float | None = None, most: float | None = None) -> Callable[[str | float], float]:
-    """Reads a finite number within bounds."""
+    """A parser for a finite number within bounds."""
 
     def read(value: str | float) -> float:
         try:
             amount = float(value)
         except ValueError:
-            raise typer.BadParameter(
-                f"{str(value)!r} is not a number: write digits, without a sign of a unit"
-            ) from None
+            raise typer.BadParameter(f"{str(value)!r} is not a number: write digits, without a unit") from None
         if not math.isfinite(amount):
             raise typer.BadParameter(f"a finite number is needed, not {value}")
         _within(amount, least, most)
@@ -97,7 +95,10 @@ def number(least: float | None = None, most: float | None = None) -> Callable[[s
 
 
 def unix_or_date(least: float | None = None) -> Callable[[str | float], float]:
-    """Reads a time of the mock's clock: Unix seconds, a date, or a time with its zone. Ages are of another clock."""
+    """A time of the mock's clock: Unix seconds, a date, or a time with its zone.
+
+    No ages: those use the system's clock.
+    """
 
     def read(value: str | float) -> float:
         return parse_moment(str(value)) if re.match(r"\d{4}-", str(value)) else number(least)(value)
@@ -135,11 +136,11 @@ AgentFilter = Annotated[
 ]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="How many in total (20 by default)."),
+    typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="Maximum number of items (20 by default)."),
 ]
-All = Annotated[bool, typer.Option("--all", "-a", help="All of them, page by page.")]
+All = Annotated[bool, typer.Option("--all", "-a", help="All items, page by page.")]
 Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Continue an earlier list.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the question; required without a terminal.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt; required without a terminal.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent or changed, and do nothing.")]
 SORT = "best first; with - before it, worst first"
 A_TIME = "Unix seconds, a date, or a time with its zone"
@@ -172,7 +173,7 @@ def parse_span(value: str | float) -> float:
     found = _SPAN.fullmatch(str(value).strip().lower())
     seconds = float(found[1]) * _SECONDS[found[2]] if found is not None else 0.0
     if not 0 < seconds <= _LONGEST_SPAN:
-        raise typer.BadParameter("a span is a number above 0 with s, m, h or d, such as 30s or 10m; at most 366d")
+        raise typer.BadParameter("a duration is a number above 0 with s, m, h or d, such as 30s or 10m; at most 366d")
     return seconds
 
 
@@ -191,7 +192,7 @@ def pages(
         ),
     ] = None,
 ) -> Walk:
-    """The options of every list, as the walk that they ask for.
+    """The options that all lists share.
 
     Raises:
         UsageProblem: options that do not go together.
@@ -237,7 +238,7 @@ Query = Annotated[
 ]
 Out = Annotated[
     str | None,
-    _global("--out", metavar="FILE", help="Write the result there; its ending says how, such as .csv."),
+    _global("--out", metavar="FILE", help="Write the result to this file, in the format of its ending, such as .csv."),
 ]
 Times = Annotated[
     choices.Times | None,
@@ -251,11 +252,13 @@ Mock = Annotated[bool | None, _global("--mock/--no-mock", help="Use the embedded
 World = Annotated[str | None, _global("--world", metavar="NAME", help="A mock world of its own; implies --mock.")]
 BaseUrl = Annotated[str | None, _global("--base-url", metavar="URL", help="The service [env: TRADE_BASE_URL].")]
 Timeout = Annotated[
-    float | None, _global("--timeout", parser=number(), metavar="SECONDS", help="Maximum time for one answer.")
+    float | None, _global("--timeout", parser=number(), metavar="SECONDS", help="Maximum time for one response.")
 ]
-Verbose = Annotated[int | None, _global("--verbose", "-v", count=True, help="A line for each request; -vv says more.")]
-Debug = Annotated[bool | None, _global("--debug", help="Show requests and answers, secrets left out.")]
-Curl = Annotated[bool | None, _global("--curl", help="Show each request as a curl command, secrets left out.")]
+Verbose = Annotated[
+    int | None, _global("--verbose", "-v", count=True, help="A line for each request; -vv prints more.")
+]
+Debug = Annotated[bool | None, _global("--debug", help="Show requests and responses, without secrets.")]
+Curl = Annotated[bool | None, _global("--curl", help="Show each request as a curl command, without secrets.")]
 
 
 FIRST = 20
@@ -263,14 +266,14 @@ FIRST = 20
 
 @dataclass
 class Walk:
-    """What was asked for, and, while it is walked, where the list continues.
+    """Which part of a list to read, and the position while it is read.
 
     Attributes:
-        total: how many at most; None: all.
-        cursor: where it begins; None: at the beginning of the list.
-        next_cursor: where the last page says that it continues.
-        watch: after how many seconds it is read again; None: it is read once.
-        first: whether no option says how much of it: then it is its beginning.
+        total: the maximum number of items; None: all.
+        cursor: where to begin; None: at the first page.
+        next_cursor: the cursor of the next page.
+        watch: seconds between refreshes; None: read once.
+        first: True without an option about the amount: the first items are read.
     """
 
     total: int | None

@@ -8,9 +8,9 @@ TOPICS = ("output", "options", "settings", "environment", "payments", "streams",
 
 
 def topic(name: str) -> tuple[str, list[str]]:
-    """One line about a topic, and its paragraphs.
+    """The title and the paragraphs of a topic.
 
-    Lines that begin with two spaces stay as they are; a paragraph with tabs is a table of two columns.
+    Lines that begin with two spaces stay as they are. A paragraph with tabs is a table of two columns.
     """
     content = files("tradesdk_cli").joinpath("help", f"{name}.txt").read_text(encoding="utf-8")
     summary, *paragraphs = content.strip("\n").split("\n\n")

@@ -1,4 +1,4 @@
-"""Usage errors, in Typer's words and with its suggestions; other programs' words are explained. Loaded when needed."""
+"""Messages and hints of usage errors, and suggestions for words of other programs. Imported on use."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "--start": ("--since",),
     "--end": ("--until", "--duration"),
 }
-"""Words of other programs, each with ours; one that the command at hand does not have is not meant."""
+"""Options of other programs, each with ours. Skipped where the command does not have ours."""
 
 _AGENT_STATE = (
     "the API has no endpoint for it: agents are started, stopped and paused in the dashboard, on a mock with "
@@ -61,7 +61,7 @@ EXPLAINED: Mapping[tuple[str, str], str] = {
         f"a purchase is allowed by --max-price USD, or by a budget: {TRADE} pay budget set --per-day 5",
     ),
 }
-"""What people look for in a noun that does not have it, and what there is."""
+"""Verbs that a noun does not have, each with a hint."""
 
 _LISTED = {
     "AGENT_ID": "agents list",
@@ -73,13 +73,13 @@ _LISTED = {
     "KEY_ID": "mock key list",
     "FAULT_ID": "mock fault list",
 }
-"""Where values of an argument can be seen."""
+"""The command that lists the values of an argument."""
 
 
 def usage_problem(error: typer.TyperException, argv: Sequence[str], program: str) -> Problem:
-    """What is wrong with `argv`, and what helps. What may be a secret is not repeated.
+    """Message and hint for a wrong `argv`.
 
-    The value of an option, such as a time, is no secret because of its length.
+    Possible secrets are not repeated. The value of an option, such as a time, is no secret because of its length.
     """
     context: Any = getattr(error, "ctx", None)
     path: str = "trade" if context is None else context.command_path
@@ -93,7 +93,7 @@ def usage_problem(error: typer.TyperException, argv: Sequence[str], program: str
 
 
 def _explained(error: typer.TyperException, context: Any, path: str) -> tuple[str, str | None]:
-    kind, param = type(error).__name__, getattr(error, "param", None)  # Typer keeps these classes to itself
+    kind, param = type(error).__name__, getattr(error, "param", None)  # Typer does not export these classes
     if kind == "NoSuchOption":
         return _option(error, context, path)
     if kind == "MissingParameter" and param is not None:
@@ -110,7 +110,7 @@ def _explained(error: typer.TyperException, context: Any, path: str) -> tuple[st
 
 
 def _here(path: str) -> str:
-    """A command as it is typed, with the options that say where it goes."""
+    """The command as typed, with the options that choose the service."""
     return TRADE + path.removeprefix("trade")
 
 
@@ -131,7 +131,7 @@ def _option(error: Any, context: Any, path: str) -> tuple[str, str | None]:
         return message, f"its list has it: {typed[name]}"
     if is_secret_option(name):
         keep = "trade pay key import" if path.startswith("trade pay") else "trade login"
-        return message, f"keys never stand on a command line: {keep} asks for one, or reads it from a pipe"
+        return message, f"keys are never options: {keep} asks for one, or reads it from a pipe"
     noun = path.split()[1:2] or [""]
     if hint := _alias(name, typed) or EXPLAINED.get((noun[0], name)):
         return message, hint
@@ -144,13 +144,13 @@ def _options(command: Any, context: Any) -> list[str]:
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:
-    """The options that `name` is nearly; a letter or two in common are not enough."""
+    """Options with nearly this name; one or two common letters are not enough."""
     words = {option[2:]: option for option in known if option.startswith("--")}
     return [words[word] for word in get_close_matches(name.lstrip("-"), words, cutoff=0.7)]
 
 
 def _alias(word: str, known: Mapping[str, str]) -> str | None:
-    """Our word for that of another program, as it is typed; `known` says how each is."""
+    """Our option for that of another program, as typed, from `known`."""
     for ours in ALIASES.get(word, ()):
         first, _, rest = ours.partition(" ")
         if first in known:

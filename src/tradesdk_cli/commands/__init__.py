@@ -1,1 +1,1 @@
-"""One module per noun, imported when it is used."""
+"""One module per noun, imported on use."""

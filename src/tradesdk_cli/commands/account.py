@@ -1,4 +1,4 @@
-"""`trade account`: who the key belongs to, and what is left of the plan."""
+"""`trade account`: the account of the key, and the usage of its plan."""
 
 from __future__ import annotations
 

@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from tradesdk_cli.session import Session
 
 _PAGE = 100
-"""Open positions that are counted before an agent is changed."""
+"""Open positions to count before an agent is deleted: one page."""
 
 app = noun("agents", "Trading agents: list, get, create, update, delete.")
 
 
 class StillActive(CliError):
-    """It would be refused: it is running."""
+    """The service would refuse this: the agent is running."""
 
     exit_code = CONFLICT
     code = "conflict"
 
 
 Status = Literal["active", "idle", "paused", "error"]
-"""What an agent is doing."""
+"""States of an agent."""
 
 
 ResultSort = Literal["total_pnl", "win_rate", "trades", "-total_pnl", "-win_rate", "-trades"]
-"""How agents with their results are ranked: by the columns of these names; with `-`, worst first."""
+"""Columns to sort agents by; with `-`, worst first."""
 
 
 _SORTED_BY = {
@@ -72,7 +72,7 @@ def trading_rules(
     min_confidence: Confidence = None,
     max_positions: MaxPositions = None,
 ) -> dict[str, Any]:
-    """How an agent is to trade: the part of the body that creating and changing one share."""
+    """The risk rules: the part of the body that create and update share."""
     risk = _given(
         position_size_pct=position_size_pct,
         stop_loss_pct=stop_loss_pct,
@@ -257,7 +257,7 @@ def _given(**fields: Any) -> dict[str, Any]:
 
 
 def _arguments(body: dict[str, Any]) -> dict[str, Any]:
-    """What is sent as `body`, as the SDK takes it."""
+    """`body` as arguments of the SDK."""
     if "risk" not in body:
         return body
     from tradesdk import Risk
@@ -266,7 +266,7 @@ def _arguments(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _how_to_stop(run: Session, agent_id: str) -> str:
-    """On a mock by a command, elsewhere in the dashboard: the API has no endpoint for it."""
+    """The hint for stopping an agent: a command on a mock, else the dashboard, as the API has no endpoint."""
     program, name = run.settings.program, one_line(agent_id, 80)
     fewer = f"to open fewer positions until then: {program} agents update {name} --max-positions 1 --min-confidence 1"
     if run.settings.mock or run.target().fields.get("mode") == "local":

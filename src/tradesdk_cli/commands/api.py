@@ -1,4 +1,4 @@
-"""`trade api`: any request, by hand, with the same key and retries. It pays nothing."""
+"""`trade api`: any request, with the same key and retries. It pays nothing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SAFE = "/%:@!$&'()*+,;=~"
 
 @dataclass(frozen=True)
 class RawRequest:
-    """One request: `path` is quoted, from `/v1/` on; `body` is sent as JSON, None: nothing."""
+    """One request. `path` is quoted and begins with `/v1/`; `body` is sent as JSON, None: no body."""
 
     method: str
     path: str
@@ -54,7 +54,7 @@ class RawRequest:
 
 
 class BadAnswer(CliError):
-    """What came is not what was asked for."""
+    """The response cannot be printed as requested."""
 
     exit_code = SERVER
     code = "bad_response"
@@ -77,18 +77,18 @@ def api(
     """
     from tradesdk_cli.confirm import Change, approve
 
-    asked = read_request(words, field or (), data)
-    change = Change(f"{asked.method} {asked.path}", asked.method, asked.path, asked.body, query=asked.query)
+    request = read_request(words, field or (), data)
+    change = Change(f"{request.method} {request.path}", request.method, request.path, request.body, query=request.query)
     with session(ctx) as run:
-        if asked.method == "GET" and dry_run:
+        if request.method == "GET" and dry_run:
             run.out.one(change.as_dict())
             run.out.note("nothing was sent (--dry-run)")
-        elif asked.method == "GET" or approve(run, change, yes=yes, dry_run=dry_run):
-            _show(run.out, run.client.request(asked.method, asked.path, query=asked.query, json=asked.body))
+        elif request.method == "GET" or approve(run, change, yes=yes, dry_run=dry_run):
+            _show(run.out, run.client.request(request.method, request.path, query=request.query, json=request.body))
 
 
 def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -> RawRequest:
-    """The request that a command line means.
+    """The request for these words and options.
 
     Args:
         words: `PATH`, or `METHOD PATH`; without a method it is a GET, or a POST when there is a body.
@@ -96,7 +96,7 @@ def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -
         data: the body as JSON, `@file`, or `-` for standard input.
 
     Raises:
-        UsageProblem: it cannot be meant like this, or it is paid for; nothing was sent.
+        UsageProblem: the words are invalid, or it is a paid request; nothing was sent.
     """
     from tradesdk_cli.pay.calls import ENDPOINTS
 
@@ -105,7 +105,7 @@ def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -
     method = words[0].upper() if len(words) == 2 else "GET" if data is None and not texts else "POST"
     if method not in _METHODS:
         raise UsageProblem(f"{one_line(words[0], 40)!r} is not a method", f"it is one of {', '.join(_METHODS)}")
-    path, query = _place(words[-1])
+    path, query = _path_and_query(words[-1])
     if path == _STREAM:
         raise UsageProblem("the stream never ends", "{trade} signals stream --help")
     if verb := next((verb for verb, endpoint in ENDPOINTS.items() if path == f"/v1/{endpoint}"), None):
@@ -114,11 +114,11 @@ def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -
     if method == "GET":
         if data is not None:
             raise UsageProblem("a GET has no body", "leave -d out, or name the method: {trade} api POST PATH -d …")
-        return RawRequest(method, path, _once([*query, *fields]))
+        return RawRequest(method, path, _unique([*query, *fields]))
     if data is not None and fields:
         raise UsageProblem("-d and -f exclude each other", "put everything into -d")
-    body: Any = _once(fields) or None if data is None else _json_of(data)
-    return RawRequest(method, path, _once(query), body)
+    body: Any = _unique(fields) or None if data is None else _json_of(data)
+    return RawRequest(method, path, _unique(query), body)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -128,20 +128,20 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _place(word: str) -> tuple[str, list[tuple[str, str]]]:
-    """Path and query. The key goes where the settings say, so a URL with a host is not taken."""
+def _path_and_query(word: str) -> tuple[str, list[tuple[str, str]]]:
+    """Path and query. A URL with a host is refused: the key goes only to the service of the settings."""
     rest, _, fragment = word.partition("#")
     path, _, query = rest.partition("?")
     path = path if path.startswith("/") else f"/{path}"
     if fragment or not _VERSION.match(path):
-        told = "a URL" if "://" in word else repr(one_line(word, 80))
-        raise UsageProblem(f"{told} is not a path of the API", "paths begin with the version: /v1/agents")
+        shown = "a URL" if "://" in word else repr(one_line(word, 80))
+        raise UsageProblem(f"{shown} is not a path of the API", "paths begin with the version: /v1/agents")
     if "\\" in path or any(part in (".", "..") for part in unquote(path).split("/")):
         raise UsageProblem("a path has no . or .. or backslash", "write the path as the service knows it: /v1/agents")
     return quote(path, safe=_SAFE), parse_qsl(query, keep_blank_values=True)
 
 
-def _once(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _unique(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:
@@ -160,19 +160,19 @@ def _json_of(data: str) -> Any:
             with open(Path(data[1:]).expanduser(), encoding="utf-8") as stream:
                 text = stream.read()
         found = json.loads(text)
-        to_json(found)  # refuses what Python reads beyond JSON: NaN, and numbers without end
+        to_json(found)  # refuses what Python accepts beyond JSON: NaN and infinity
         return found
     except OSError as error:
         raise UsageProblem(f"cannot read {where}: {error.strerror}", "-d @FILE, or -d -") from None
     except (ValueError, RecursionError) as error:
-        told = f": line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        position = f": line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise UsageProblem(
-            f"{where} is not JSON{told}", 'for example: -d \'{"name": "calm"}\', -d @body.json'
+            f"{where} is not JSON{position}", 'for example: -d \'{"name": "calm"}\', -d @body.json'
         ) from None
 
 
 def _show(out: Output, answer: RawResponse) -> None:
-    """Prints a body: JSON, or the format that was asked for; anything else as it is, on a terminal made visible."""
+    """Prints a body: JSON in the chosen format; anything else as it is, with escapes on a terminal."""
     if not answer.content.strip():
         out.note(f"{answer.status}: the answer has no body, so nothing is printed")
         return
@@ -180,9 +180,9 @@ def _show(out: Output, answer: RawResponse) -> None:
         found = answer.json()
     except ValueError:
         if out.settings.output not in ("auto", "table") or not out.selection.is_all:
-            # Of the text nothing is repeated: it may hold the key that was sent.
-            said = f"the answer is not JSON ({len(answer.content)} bytes)"
-            raise BadAnswer(said, "leave -o, --fields and --query out to see it all") from None
+            # The text is not repeated: it may contain the key.
+            message = f"the answer is not JSON ({len(answer.content)} bytes)"
+            raise BadAnswer(message, "leave -o, --fields and --query out to see it all") from None
         lines = (f"{visible(line)}\n" for line in answer.text.splitlines())
         out.write("".join(lines) if out.on_terminal else answer.text)
         return

@@ -1,4 +1,4 @@
-"""`trade approve`: a person's yes or no to what an AI client wants to do."""
+"""`trade approve`: approve or refuse an action of an AI client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def approve(
         str | None, typer.Argument(metavar="CODE", help="The action to approve; without it, list them.")
     ] = None,
     refuse: Annotated[str | None, typer.Option("--refuse", metavar="CODE", help="Refuse this one.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="List what was decided, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="List decided actions, too.")] = False,
 ) -> None:
     """Approve or refuse what an AI client wants to do.
 
@@ -66,13 +66,13 @@ def _list(run: Session, found: list[Action], now: float, *, everything: bool) ->
     run.out.many(
         ACTIONS,
         [shown],
-        empty="nothing was prepared yet" if everything else "nothing waits for you",
+        empty="no actions yet" if everything else "no actions to approve",
         foot=lambda: ([decide] if shown and not everything else [], {}),
     )
 
 
 def record(action: Action, now: float) -> dict[str, Any]:
-    """An action, without its content."""
+    """An action without its content."""
 
     return {
         "code": action.code,
@@ -85,7 +85,7 @@ def record(action: Action, now: float) -> dict[str, Any]:
 
 
 def _ask(run: Session, action: Action, now: float) -> None:
-    """Shows all of it, and asks."""
+    """Shows the whole action and asks."""
     from shutil import get_terminal_size
 
     from tradesdk_cli.confirm import ask, can_ask, say
@@ -93,7 +93,7 @@ def _ask(run: Session, action: Action, now: float) -> None:
 
     if not can_ask():
         raise UsageProblem(
-            "a person approves at a terminal, and there is none",
+            "approving needs a terminal, and there is none",
             f"{run.settings.program} approve --refuse {action.code}",
         )
     what = action.heading if action.price is None else f"{action.heading} for {dollars(action.price)}"
@@ -109,7 +109,7 @@ def _ask(run: Session, action: Action, now: float) -> None:
 
 
 def _values(action: Action) -> list[tuple[str, str]]:
-    """Every value of the request; for a change, with what it is now: what changes comes first."""
+    """All values of the request, for a change with the current ones. Changed values come first."""
     from tradesdk_cli.output.formats import flatten
 
     content = action.content
@@ -126,9 +126,10 @@ def _values(action: Action) -> list[tuple[str, str]]:
 
 
 def folded(name: str, text: str, columns: int) -> list[str]:
-    """A value behind its name. What does not fit the line continues behind a mark of its own on every line.
+    """A name with its value in lines.
 
-    Nothing is left to the terminal, which would begin a line with the value. What is not ASCII counts as two cells.
+    Continued lines begin with a mark. The terminal never wraps: it would begin a line with a part of the value.
+    Characters beyond ASCII count as two cells.
     """
     lines, line, room = [], "", columns - 1
     for char in name + text:

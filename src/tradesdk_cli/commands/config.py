@@ -1,4 +1,4 @@
-"""`trade config`: what is set, where it comes from, and changing it."""
+"""`trade config`: show settings with their sources, and change them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def set_(
     name: SettingName,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")],
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Skip the question when a saved key would go to another address.")
+        bool,
+        typer.Option("--yes", "-y", help="Skip the confirmation prompt when a saved key would go to another address."),
     ] = False,
 ) -> None:
     """Change a setting of the profile.
@@ -99,7 +100,7 @@ def _change(ctx: typer.Context, name: str, value: str | None, *, yes: bool = Fal
         if name == "profile":
             if value is None:
                 raise UsageProblem("the default profile is changed, not removed", "{trade} config set profile NAME")
-            settings.files.profile(value)  # or it is not there
+            settings.files.profile(value)  # or the profile does not exist
             change(file, (), {name: value})
             run.out.one({"name": name, "value": value, "profile": None, "file": str(file)})
             if settings.sources[name] not in ("default", CONFIG_FILE) and settings.profile != value:
@@ -108,7 +109,7 @@ def _change(ctx: typer.Context, name: str, value: str | None, *, yes: bool = Fal
         name = settable_name(name)
         parsed: Any = None if value is None else parse(name, value)
         if settings.profile not in (None, *profiles) and name not in ("base_url", "kind"):
-            settings.files.profile(profile)  # is not there: only what a profile cannot do without makes one
+            settings.files.profile(profile)  # does not exist: only required settings create a profile
         if parsed is not None and name in ("base_url", "market_url"):
             parsed = run.connect(parsed, "none-yet").base_url
             _agree_to_move(run, profile, parsed, yes=yes)
@@ -120,7 +121,7 @@ def _change(ctx: typer.Context, name: str, value: str | None, *, yes: bool = Fal
 
 @app.verb("path", "trade config path", "trade config path -o json")
 def path(ctx: typer.Context) -> None:
-    """Print the path of the settings file; with -o json also the other places.
+    """Print the path of the settings file; with -o json also the other paths.
 
     Works with a broken file, too.
     """
@@ -147,7 +148,7 @@ def _row(settings: Settings, name: str, *, sources: bool) -> dict[str, Any]:
         value: Any = ", ".join(settings.files.profiles) or None
         return {"name": name, "value": value} | ({"source": CONFIG_FILE} if sources else {})
     value = getattr(settings, name)
-    if name == "api_key":  # whether there is one, never which
+    if name == "api_key":  # whether there is a key, never the key
         value = None if settings.sources[name] == "default" else "set"
     elif name in ("base_url", "market_url") and value is not None:
         from tradesdk_cli.config.credentials import without_password
@@ -157,7 +158,7 @@ def _row(settings: Settings, name: str, *, sources: bool) -> dict[str, Any]:
 
 
 def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
-    """The value alone, unless this command line asks for more: what a profile says is no reason to break a script."""
+    """True when only the value is printed. The profile's `output` does not count: it would break scripts."""
     from tradesdk_cli.text import visible
 
     settings = out.settings
@@ -169,7 +170,7 @@ def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
 
 
 def _agree_to_move(run: Session, profile: str, address: str, *, yes: bool) -> None:
-    """Asks before a kept key goes to an address that it was not kept for."""
+    """Asks before a saved key goes to another address than it was saved for."""
     from tradesdk.local import host_of, origin_of
     from tradesdk_cli.config.credentials import addresses_of
     from tradesdk_cli.confirm import agree

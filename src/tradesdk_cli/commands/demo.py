@@ -18,9 +18,9 @@ def demo(ctx: typer.Context) -> None:
     with play money: within a budget, and only once although the connection is lost. Every answer is checked; the exit
     code is 1 when one is wrong.
     """
-    from tradesdk_cli.demo.story import tell
+    from tradesdk_cli.demo.story import run_tour
     from tradesdk_cli.idcache import listen
 
     with session(ctx) as run:
         listen(False)  # its agents are gone with it: nothing to complete
-        tell(run.out)
+        run_tour(run.out)

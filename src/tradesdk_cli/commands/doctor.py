@@ -1,4 +1,4 @@
-"""`trade doctor`: checks settings, keys, service, wallet and ledger, and says what to do."""
+"""`trade doctor`: checks settings, keys, service, wallet and ledger, with next steps."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import typer
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import Yes
 from tradesdk_cli.errors import SERVER, ConfigProblem, UsageProblem
-from tradesdk_cli.files import Half, atomic_write
-from tradesdk_cli.text import counted
+from tradesdk_cli.files import PartialFile, atomic_write
+from tradesdk_cli.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ def doctor(
     ctx: typer.Context,
     *,
     service: Annotated[
-        bool, typer.Option("--service", help="Find out instead how the service behaves; reads only, at most 35 s.")
+        bool, typer.Option("--service", help="Check instead how the service behaves; read-only, at most 35 s.")
     ] = False,
     write: Annotated[
         bool, typer.Option("--write", help="With --service: also make an agent, change it, and delete it.")
@@ -50,7 +50,7 @@ def doctor(
     compare: Annotated[
         Path | None,
         typer.Option(
-            "--compare", metavar="FILE", help="With --service: print what differs from the options in FILE instead."
+            "--compare", metavar="FILE", help="With --service: print only what differs from the options in FILE."
         ),
     ] = None,
     yes: Yes = False,
@@ -61,10 +61,9 @@ def doctor(
     the fleet, and the MCP server. Changes nothing and pays nothing. Exit code 0: no problem (warnings allowed); 3: a
     setting is wrong; 1: another problem.
 
-    With --service, a table: rules of the specification that the service breaks, then what it does otherwise than the
-    mock by default (with -v: all points), and the options that make the mock do the same (trade mock serve --gaps
-    FILE). --write and --pay are asked about first. Exit code 0: no rule is broken, and with --compare nothing differs;
-    else 10.
+    With --service, print a table: rules of the specification that the service breaks, then differences from the mock's
+    default behavior (with -v: all points), and the options that make the mock behave the same (trade mock serve --gaps
+    FILE). --write and --pay ask first. Exit code 0: no rule is broken, and with --compare nothing differs; else 10.
     """
     if service:
         raise typer.Exit(_probe(ctx, write=write, pay=pay, file=gaps, compare=compare, yes=yes))
@@ -97,7 +96,7 @@ def doctor(
 def _probe(
     ctx: typer.Context, *, write: bool, pay: str | None, file: Path | None, compare: Path | None, yes: bool
 ) -> int:
-    """Asks the service, prints what it does, and keeps that for the mock."""
+    """Probes the service, prints its behavior, and saves it as options of the mock."""
     from tradesdk_cli.output.columns import PROBE
     from tradesdk_cli.pay.checkout import amount_of, market_client
     from tradesdk_cli.probe.ask import LONGEST, Probe
@@ -110,10 +109,10 @@ def _probe(
     except ValueError as error:
         raise UsageProblem(f"--compare: {error}", "make one: trade doctor --service --gaps FILE") from None
     if file is not None:
-        with _written(file):  # said before half a minute and a purchase, not after
+        with _written(file):  # before half a minute and a purchase, not after
             if file.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            Half(file).drop()
+            PartialFile(file).drop()
     with session(ctx) as run:
         wallet = None
         if pay is not None:
@@ -131,10 +130,10 @@ def _probe(
             pay=pay,
         )
         if run.out.draws(many=True):
-            run.out.note(f"asking {run.target().text}, and listening: at most {LONGEST:g} s")
+            run.out.note(f"checking {run.target().text}: at most {LONGEST:g} s")
         found = rows(probe.run())
         broken = [row for row in found if row["finding"] == "broken"]
-        # A mock cannot do what it has no value for: no file says it either.
+        # Behavior for which the mock has no value is in no file either.
         otherwise = [
             row
             for row in differences(found, expected)
@@ -147,7 +146,7 @@ def _probe(
         columns = [one for one in PROBE if compare is not None or one.key != "file"]
         run.out.many(columns, [shown], empty=f"no rule is broken, and the service does what {like} does")
         if len(shown) < len(found):
-            run.out.note(f"{counted(len(found) - len(shown), 'points')} more with -v: unseen, or like {like}")
+            run.out.note(f"{plural(len(found) - len(shown), 'points')} more with -v: not seen, or as {like}")
         for ident in probe.left_behind:
             run.out.note(f"an agent could not be deleted: {run.settings.program} agents delete {ident}")
         chosen = options(found)
@@ -170,7 +169,7 @@ def _written(file: Path) -> Iterator[None]:
 
 
 def _ask_first(run: Session, *, write: bool, pay: str | None, payer: str | None, yes: bool) -> None:
-    """Says what will be written and paid, and asks."""
+    """Shows what will be written and paid, and asks."""
     from tradesdk_cli.confirm import Change, approve
 
     about = {}
@@ -188,7 +187,7 @@ def _ask_first(run: Session, *, write: bool, pay: str | None, payer: str | None,
 
 
 def _settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Settings, ConfigProblem | None]:
-    """The settings, as far as they can be read, and what is wrong with them."""
+    """The settings, as far as they can be read, and the error."""
     from tradesdk_cli.config.files import Files, config_folder
     from tradesdk_cli.config.settings import Settings, resolve, settings_of
 
@@ -196,7 +195,7 @@ def _settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Set
         return settings_of(flags, environ), None
     except ConfigProblem as problem:
         wrong = problem
-    # The files may be what is wrong, or a variable; what is left still says where the service is.
+    # A file or a variable may be wrong; the others may still have the service's address.
     try:
         file = config_folder(environ.get("TRADE_HOME")) / "config.toml"
     except ConfigProblem:

@@ -59,22 +59,26 @@ def relay(
     lease: Annotated[
         float | None,
         typer.Option(
-            "--lease", parser=parse_span, metavar="SPAN", help="After how long another one takes over (default 15s)."
+            "--lease",
+            parser=parse_span,
+            metavar="SPAN",
+            help="How long the working relay may be silent before another takes over (default 15s).",
         ),
     ] = None,
 ) -> None:
     """Store the live signals of a chain for the fleet, until Ctrl-C.
 
-    Run it on two machines: one works, the other waits and takes over. Members get the signals by signals stream
-    --group. It ends when the database is away (exit code 11), so have it started again, as by systemd.
+    Run it on two machines: one works, the other waits and takes over. Members read the signals with signals stream
+    --group. It ends when the database cannot be reached (exit code 11): let a service manager such as systemd restart
+    it.
     """
     with session(ctx) as run:
         url = url_of(run)
         from tradesdk.fleet import FleetRelay
-        from tradesdk_cli.retries import heard_by
+        from tradesdk_cli.retries import log_handler
 
         with (
-            heard_by(partial(_say, run.out), logging.INFO),
+            log_handler(partial(_say, run.out), logging.INFO),
             FleetRelay(run.client, chain=chain, url=url, lease=15.0 if lease is None else lease) as relay,
         ):
             relay.run()
@@ -82,9 +86,9 @@ def relay(
 
 @app.verb("status", "trade fleet status", "trade fleet status -o json")
 def status(ctx: typer.Context) -> None:
-    """Show who relays, groups and how far behind they are, members, rate limits, and the money.
+    """Show relays, groups with their lag, members, rate limits and budgets.
 
-    What the database's user may not read is named, and the rest is shown.
+    Tables that the database's user may not read are named; the rest is shown.
     """
     with session(ctx) as run:
         url = url_of(run)
@@ -120,9 +124,9 @@ def status(ctx: typer.Context) -> None:
 
 _PARTS = {
     "relays": "no relay stores signals: trade fleet relay --chain base",
-    "groups": "no group takes signals: trade signals stream --chain base --group NAME",
-    "members": "nobody was heard of in the last minute",
-    "windows": "no answer has told of a limit yet",
+    "groups": "no group reads signals: trade signals stream --chain base --group NAME",
+    "members": "no member was active in the last minute",
+    "windows": "no rate limit is known yet",
 }
 
 
@@ -180,7 +184,7 @@ _TEXTS = {
 
 
 def _say(out: Output, record: logging.LogRecord) -> None:
-    """Says on stderr what the relay does."""
+    """Prints the state of the relay on stderr."""
     name = str(vars(record).get("event"))
     if name in _TEXTS:
         out.event(name.removeprefix("fleet_"), _TEXTS[name])

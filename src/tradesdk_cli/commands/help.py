@@ -27,22 +27,22 @@ def help(
 
     Without a word it lists the topics.
     """
-    asked = [word.lower() for word in words or () if not word.startswith("-")]
-    name = "-".join(asked)
-    found = _topic(asked)
-    if not asked or name in ("topics", "list"):
+    requested = [word.lower() for word in words or () if not word.startswith("-")]
+    name = "-".join(requested)
+    found = _topic(requested)
+    if not requested or name in ("topics", "list"):
         _print_topics(ctx)
     elif found is not None:
         _print_topic(ctx, found)
-    elif first := next(filter(None, (_topic(asked[:count]) for count in range(1, len(asked)))), None):
+    elif first := next(filter(None, (_topic(requested[:count]) for count in range(1, len(requested)))), None):
         raise UsageProblem(f"{first} is a topic and takes no second word", f"trade help {first}")
     else:
-        _print_command(ctx, asked)
+        _print_command(ctx, requested)
 
 
-def _topic(asked: list[str]) -> str | None:
-    """The topic of these words; nearly its name is enough."""
-    name = "-".join(asked)
+def _topic(requested: list[str]) -> str | None:
+    """The topic of these words, which may be slightly misspelled."""
+    name = "-".join(requested)
     return next((one for one in (name, f"{name}s") if one in TOPICS), None)
 
 
@@ -76,16 +76,16 @@ def _print_topic(ctx: typer.Context, name: str) -> None:
     print(formatter.getvalue().strip("\n"))
 
 
-def _print_command(ctx: typer.Context, asked: list[str]) -> None:
+def _print_command(ctx: typer.Context, requested: list[str]) -> None:
     context: Any = typer.Context(ctx.find_root().command, info_name="trade", obj=ctx.obj)
-    for index, word in enumerate(asked):
+    for index, word in enumerate(requested):
         known = [*([] if index else TOPICS), *getattr(context.command, "commands", {})]
         found = getattr(context.command, "commands", {}).get(word)
         if found is None:
-            begun = " ".join(["trade help", *asked[:index]])
+            begun = " ".join(["trade help", *requested[:index]])
             near = " or ".join(f"{begun} {name}" for name in get_close_matches(word, known))
             hint = f"did you mean {near}?" if near else f"there are: {', '.join(known)}" if known else begun
-            raise UsageProblem(f"there is no help about {one_line(' '.join(asked[: index + 1]), 60)!r}", hint)
+            raise UsageProblem(f"there is no help about {one_line(' '.join(requested[: index + 1]), 60)!r}", hint)
         real = found.load() if isinstance(found, LazyCommand) else found
         context = typer.Context(real, parent=context, info_name=word, **real.context_settings)
     print(context.get_help())

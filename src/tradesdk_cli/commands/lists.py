@@ -1,4 +1,4 @@
-"""Lists: pages as far as they were asked for, filters and ranks that the service has not, and how to continue."""
+"""Lists: paging, filters and sorting that the service does not have, and how to continue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tradesdk_cli.errors import Interrupted, UsageProblem
 from tradesdk_cli.interrupts import DeferInterrupt, deferring, exit_code_of
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.session import wire_all
-from tradesdk_cli.text import counted, one_line
+from tradesdk_cli.text import one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,12 +33,12 @@ class Source:
     """A list of the service.
 
     Attributes:
-        what: what is in it, in the plural.
+        what: its items, in the plural.
         find: the SDK's method.
-        filters: that method's own arguments; None is not sent.
-        keep: which of its items are shown, where the service has no such filter.
-        rank: the number by which items are ranked, lowest first; None of an item: it is left out. All are read.
-        read: reads one item whole, where the list has only a part of it.
+        filters: the method's arguments; None is not sent.
+        keep: a filter that the service does not have.
+        rank: the sort key, lowest first; items without one are left out. Reads the whole list.
+        read: gets one whole item, where the list has only a part of it.
     """
 
     what: str
@@ -50,17 +50,14 @@ class Source:
 
     def pages(self, walk: Walk) -> Iterator[Any]:
         """The SDK's pages for this walk."""
-        # The last page asks for what is missing, so that its cursor continues right there.
+        # The last page has exactly the missing items, so its cursor continues right after them.
         most = walk.total if self.keep is None and self.rank is None else None
         pager = self.find(**self.filters, limit=_PAGE, cursor=walk.cursor, max_items=most)
         return iter(pager.pages())
 
 
 def keeping(token: str | None = None, **wanted: object) -> Callable[[Any], bool] | None:
-    """Which items are shown where the service has no such filter: those with these values, in upper or lower case.
-
-    `token` is an address or a symbol. None: all are.
-    """
+    """A filter for items with these values, ignoring case. `token` is an address or a symbol. None: no filter."""
     symbol = None if token is None else token.strip().casefold()
     given = {name: str(value).casefold() for name, value in wanted.items() if value is not None}
     if symbol is None and not given:
@@ -75,9 +72,9 @@ def keeping(token: str | None = None, **wanted: object) -> Callable[[Any], bool]
 
 
 def ranked_by(sort: str, fields: Mapping[str, str]) -> Callable[[Any], float]:
-    """The rank by a column: best first, `-` before it: worst first; what has no value is last.
+    """The sort key for a column: best first, with `-` worst first, items without a value last.
 
-    `fields` are the fields of the columns, dotted where they are nested.
+    `fields` are the fields of the columns, dotted where nested.
     """
     name, sign = fields[sort.removeprefix("-")], 1 if sort.startswith("-") else -1
 
@@ -90,13 +87,13 @@ def ranked_by(sort: str, fields: Mapping[str, str]) -> Callable[[Any], float]:
 
 
 def refuse_query(out: Output, hint: str) -> None:
-    """Where a list has more, and nothing said how much of it is meant: a query's answer would look like one about all.
+    """Refuses a query on a list that has more items than were read: its result would look like one of the whole list.
 
     Raises:
         UsageProblem: there is a query.
     """
     if out.selection.asks:
-        raise UsageProblem("--query is about the whole list, and there is more", hint)
+        raise UsageProblem("--query needs the whole list, and there is more", hint)
 
 
 def show_list(
@@ -108,15 +105,13 @@ def show_list(
     empty: str,
     total: Callable[[Sequence[Any]], str] | None = None,
 ) -> None:
-    """Prints a list as far as it was asked for, and says on stderr where it continues.
+    """Prints a list, and on stderr how to continue.
 
-    `total` makes the line below a whole table on a terminal from the items. With `--watch` it is shown again.
-
-    When Ctrl-C, SIGTERM or an error ends it on the way, what has come is printed first. Nothing is printed when not
-    even the first page came.
+    `total` makes the line below a complete table from the items. With `--watch`, the list is refreshed. After Ctrl-C,
+    SIGTERM or an error, the items received so far are printed first, if there was at least one page.
     """
     if source.rank is not None and walk.cursor is not None:
-        raise UsageProblem("a rank looks at all of them, and --cursor begins later", "leave --cursor out")
+        raise UsageProblem("a sorted list needs all items, and --cursor skips some", "leave --cursor out")
     if walk.watch is not None and not run.out.on_terminal:
         raise UsageProblem("--watch needs a terminal", "leave it out, and run the command again when you need to")
     out = run.out
@@ -127,16 +122,16 @@ def show_list(
             pages = _Pages(out, walk, source, progress, stop)
             pages.totalled = total is not None and out.on_terminal and out.draws(many=True)
             try:
-                rows = iter(pages) if walk.watch is None else iter(list(pages))  # read before clearing
+                rows = iter(pages) if walk.watch is None else iter(list(pages))  # read before the screen is cleared
                 if walk.watch is not None:
                     out.draw(lambda console: console.clear())
                 out.many(columns, rows, empty=empty, foot=partial(_foot, out, walk, pages, total))
             except KeyboardInterrupt as interrupt:
                 progress.clear()
-                out.note("interrupted" if pages.count or again else "interrupted before anything came")
+                out.note("interrupted" if pages.count or again else "interrupted before the first page")
                 raise Interrupted(exit_code_of(interrupt)) from None
         if pages.ended is not None:
-            _tell_ended(out, walk, source, pages)
+            _end_early(out, walk, source, pages)
         if walk.watch is None:
             return
         time.sleep(walk.watch)
@@ -145,37 +140,37 @@ def show_list(
 def _foot(
     out: Output, walk: Walk, pages: _Pages, total: Callable[[Sequence[Any]], str] | None
 ) -> tuple[list[str], dict[str, Any]]:
-    """What a list adds up to, and how it continues; the cursor where a program may take it, or with `-v`."""
+    """Notes below a list: its total, and how to continue; the cursor for programs, or with `-v`."""
     if pages.ended is not None:
         return [], {}
     if pages.cut:
         return [f"the first {pages.count}; there is more: --all, or a larger --limit"], {}
     if walk.next_cursor is None:
-        # Behind a cursor, it would be a sum of some of them.
+        # After --cursor, it would be the sum of a part.
         return [total(pages.items)] if total is not None and pages.items and walk.cursor is None else [], {}
     shown = f"the first {pages.count}" if walk.cursor is None else f"{pages.count} more"
-    told = not out.on_terminal or out.settings.verbose
+    with_cursor = not out.on_terminal or out.settings.verbose
     return (
         [f"{shown}; there is more: --all, or --limit N"],
-        {"next_cursor": _to_paste(out, walk)} if told else {},
+        {"next_cursor": _to_paste(out, walk)} if with_cursor else {},
     )
 
 
-def _tell_ended(out: Output, walk: Walk, source: Source, pages: _Pages) -> None:
-    """Says how to continue, and raises what it was that ended the list."""
+def _end_early(out: Output, walk: Walk, source: Source, pages: _Pages) -> None:
+    """Prints how to continue, and raises the error that ended the list."""
     ended = pages.ended
     begin = "interrupted: " if isinstance(ended, KeyboardInterrupt) else ""
-    are = "that came is" if pages.count == 1 else "that came are"
-    what = f"the {counted(pages.count, source.what)} {are} {'printed' if out.file is None else 'kept'}"
+    are = "is" if pages.count == 1 else "are"
+    what = f"{plural(pages.count, source.what)} {are} {'printed' if out.file is None else 'saved'}"
     out.note(f"{begin}{what}; --cursor continues there", next_cursor=_to_paste(out, walk))
     if isinstance(ended, KeyboardInterrupt):
         raise Interrupted(exit_code_of(ended)) from None
-    assert ended is not None  # noqa: S101  # else nobody calls
+    assert ended is not None  # noqa: S101  # the caller checks it
     raise ended
 
 
 def _to_paste(out: Output, walk: Walk) -> str | None:
-    """The cursor as a person pastes it into a shell; for programs as it is."""
+    """The cursor, quoted for a shell; for programs as it is."""
     cursor = walk.next_cursor
     if cursor is None or out.machine_notes:
         return cursor
@@ -185,13 +180,13 @@ def _to_paste(out: Output, walk: Walk) -> str | None:
 
 
 class _Pages:
-    """The pages of a list in wire form, as they come.
+    """The pages of a list in wire form.
 
     Attributes:
-        count: how many items there were.
-        ended: what ended it on the way: then it just stops, so that what has come is printed.
-        totalled: whether `items` are kept, for what is said below them.
-        cut: whether a filtered list has more in the page that it ended in, where no cursor continues.
+        count: the number of items so far.
+        ended: the error that ended it early. Iteration then stops normally, so that the items so far are printed.
+        totalled: whether to keep the `items`, for the total below.
+        cut: whether a filtered list ended within a page, so that no cursor continues it.
     """
 
     def __init__(self, out: Output, walk: Walk, source: Source, progress: Progress, stop: DeferInterrupt) -> None:
@@ -213,7 +208,7 @@ class _Pages:
             try:
                 with self._stop.open():
                     page = next(self._pages, None)
-                    items, done = self._kept([] if page is None else page.data)
+                    items, done = self._filtered([] if page is None else page.data)
                     items = list(self._whole(items))
             except (Exception, KeyboardInterrupt) as error:
                 if first:
@@ -239,7 +234,7 @@ class _Pages:
         self._is_enough()
 
     def _ranked(self, rank: Callable[[Any], float | None]) -> list[Any]:
-        """All items by their rank, cut. When it ends on the way, there is no answer: it would be a wrong one."""
+        """All items sorted, then cut. Without the whole list there is no result: it would be wrong."""
         found: list[Any] = []
         with self._stop.open():
             for page in self._pages:
@@ -253,7 +248,7 @@ class _Pages:
         return shown
 
     def _whole(self, items: Sequence[Any]) -> Iterator[Any]:
-        """The items, each read by itself where the list has only a part of it."""
+        """The items, each fetched where the list has only a part of it."""
         from tradesdk import NotFoundError
 
         for number, item in enumerate(items, self.count + 1):
@@ -268,11 +263,11 @@ class _Pages:
         if self._walk.first and (self.cut or self._walk.next_cursor is not None):
             refuse_query(self._out, "--all, or --limit N")
 
-    def _kept(self, items: Sequence[Any]) -> tuple[Sequence[Any], bool]:
-        """Those of a page that are shown, and whether there are enough of them."""
+    def _filtered(self, items: Sequence[Any]) -> tuple[Sequence[Any], bool]:
+        """The filtered items of a page, and whether there are enough."""
         keep = self._source.keep
         if keep is None:
-            return items, False  # the pager counts
+            return items, False  # the pager counts the items
         kept = [item for item in items if keep(item)]
         if self._walk.total is None:
             return kept, False
@@ -285,26 +280,26 @@ class _Pages:
 
 
 _AT_MOST = 1000
-"""Agents that are asked for; the others are shown by their ids."""
+"""Agents whose names are looked up; others are shown by id."""
 _SECONDS = 5.0
 
 
 def with_names(run: Session, columns: Sequence[Column], filters: Mapping[str, object]) -> Sequence[Column]:
-    """`columns`, with the agent's name as `agent` in a table on a terminal, and without the fields of `filters`.
+    """`columns` with the agent's name as `agent` in a table on a terminal, and without the fields of `filters`.
 
-    The first row reads the list of agents once; scripts make no request more. Without a name the id is shown. What a
-    filter has chosen is the same in each row.
+    The first row fetches the list of agents; scripts send no extra request. Without a name, the id is shown. Fields of
+    filters are left out because they are the same in each row.
     """
     if not (run.out.on_terminal and run.out.draws(many=True)):
         return columns
     columns = [column for column in columns if filters.get(column.key) is None]
     names: dict[str, str] = {}
-    asked = False
+    fetched = False
 
     def name_of(row: Mapping[str, Any]) -> Any:
-        nonlocal asked
-        if not asked:
-            asked = True
+        nonlocal fetched
+        if not fetched:
+            fetched = True
             names.update(_names(run))
         return names.get(row.get("agent_id", ""), row.get("agent_id"))
 
@@ -317,8 +312,8 @@ def with_names(run: Session, columns: Sequence[Column], filters: Mapping[str, ob
 def _names(run: Session) -> dict[str, str]:
     from tradesdk import TradeError
 
-    quick = run.client.with_options(max_retries=0, deadline=_SECONDS)  # the rows are waiting
+    quick = run.client.with_options(max_retries=0, deadline=_SECONDS)  # no retries: the rows are waiting
     try:
         return {agent.id: agent.name for agent in quick.agents.list(max_items=_AT_MOST)}
     except TradeError:
-        return {}  # the list itself has come: its ids will do
+        return {}  # the list itself is here, and has the ids

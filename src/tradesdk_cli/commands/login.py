@@ -1,4 +1,4 @@
-"""`trade login`: keeps an API key in a profile, so that later commands find it."""
+"""`trade login`: saves an API key in a profile for later commands."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def login(
     is the default. With --mock the profile is a mock world and needs no key.
     """
 
-    place = None if keyring is None else "keyring" if keyring else "file"
+    store = None if keyring is None else "keyring" if keyring else "file"
     with session(ctx, new_profile=True) as run:
         run.out.selection.expect(*_PRINTED)
         name = run.settings.profile or "default"
@@ -61,7 +61,7 @@ def login(
         if run.settings.mock:
             _as_mock(run, name, yes=yes)
         else:
-            _as_user(run, name, place, piped=api_key_stdin, verify=verify, yes=yes)
+            _as_user(run, name, store, piped=api_key_stdin, verify=verify, yes=yes)
 
 
 def _refuse_look_alike(run: Session, name: str) -> None:
@@ -70,7 +70,7 @@ def _refuse_look_alike(run: Session, name: str) -> None:
     for other in run.settings.files.profiles:
         if other != name and other.lower() == name.lower():
             raise UsageProblem(
-                f"there is a profile {other} already, and some systems take {name} for the same file",
+                f"the profile {other} exists already, and some systems treat {name} as the same file",
                 f"trade login --profile {other}, or another name",
             )
 
@@ -86,22 +86,22 @@ def _as_mock(run: Session, name: str, *, yes: bool) -> None:
             "name another one: trade login --mock --profile paper",
         )
     if table and table.get("world", "default") != run.settings.world:
-        agree(f"let profile {name} stand for the mock world {run.settings.world}", yes=yes)
+        agree(f"make profile {name} the mock world {run.settings.world}", yes=yes)
     values = {"kind": "mock", "world": run.settings.world}
-    with _writing(run, name) as write:
+    with _locked_writer(run, name) as write:
         default = write(values)
     run.out.one({"profile": name, **values, "default": default})
     source = run.settings.sources["mock"]
     if not source.startswith("flag"):
         run.out.note(f"it is a mock because of {source}; for a service: trade login --no-mock --profile work")
     if default:
-        say_way_back(run, name)
-    _say_default(run, name, default)
+        note_mock_removal(run, name)
+    _note_default(run, name, default)
 
 
-def _as_user(run: Session, name: str, place: str | None, *, piped: bool, verify: bool, yes: bool) -> None:
+def _as_user(run: Session, name: str, store: str | None, *, piped: bool, verify: bool, yes: bool) -> None:
     from tradesdk.local import host_of
-    from tradesdk_cli.config.credentials import check_place, forget, keep, place_of
+    from tradesdk_cli.config.credentials import check_store, remove_key, save_key, store_name
     from tradesdk_cli.confirm import agree
     from tradesdk_cli.errors import UsageProblem
 
@@ -110,40 +110,40 @@ def _as_user(run: Session, name: str, place: str | None, *, piped: bool, verify:
     if table.get("kind") == "mock":
         raise UsageProblem(f"the profile {name} is a mock", "name another one: trade login --profile work")
     before = table.get("key")
-    place = str(place or before or "file")
+    store = str(store or before or "file")
     base_url = _address(run, table)
     if before is not None:
         where = host_of(str(table.get("base_url") or base_url))
         agree(f"replace the login of profile {name} at {where}", yes=yes)
-    check_place(settings, place)
+    check_store(settings, store)
     key = _key(run, base_url, piped=piped)
     client = run.connect(base_url, key)
     account = _verified(run, client) if verify else {}
 
-    with _writing(run, name) as write:
-        keep(settings, name, place, key)
+    with _locked_writer(run, name) as write:
+        save_key(settings, name, store, key)
         try:
-            default = write({"base_url": base_url, "key": place})
+            default = write({"base_url": base_url, "key": store})
         except BaseException:
-            if before != place:
-                forget(settings, name, place)
+            if before != store:
+                remove_key(settings, name, store)
             raise
-        if before is not None and before != place:
-            forget(settings, name, before)
+        if before is not None and before != store:
+            remove_key(settings, name, before)
     shown = {"profile": name, "base_url": base_url}
-    run.out.one({**shown, **account, "key_kept_in": place_of(settings, name, place), "default": default})
+    run.out.one({**shown, **account, "key_kept_in": store_name(settings, name, store), "default": default})
     if not verify:
         run.out.note("the key was saved without a test; to test it: trade whoami")
-    _say_default(run, name, default)
+    _note_default(run, name, default)
     for variable in ("TRADE_API_KEY", "TRADE_BASE_URL"):
         if os.environ.get(variable):
             run.out.note(f"{variable} is set and takes precedence over the saved login: unset {variable}")
 
 
 def _address(run: Session, table: Mapping[str, Any]) -> str:
-    """What a flag says, what the profile has already, what the environment says, or what somebody types, as it is kept.
+    """The address: of the flag, the profile, the environment, or the prompt.
 
-    What is wrong with it is said before there is a key; somebody who types is asked again.
+    It is checked before the key is read. At the prompt, a wrong address is asked for again.
     """
     from tradesdk import ConfigError
     from tradesdk_cli.confirm import can_ask
@@ -185,28 +185,29 @@ def _key(run: Session, base_url: str, *, piped: bool) -> str:
     run.out.note("keys are made in the dashboard, Settings, API Keys")
     key = bare_key(hidden(f"API key for {host_of(base_url)}: "))
     if not key:
-        raise ConfigProblem("no key was typed; nothing was kept", "run it again")
+        raise ConfigProblem("no key was entered; nothing was saved", "run it again")
     return key
 
 
 def _verified(run: Session, client: Any) -> dict[str, Any]:
-    """What the service says of the key's account."""
+    """The account of the key."""
     from tradesdk import APIError, AuthenticationError
 
     try:
         account = client.account.get()
     except APIError as error:
-        untried = "" if isinstance(error, AuthenticationError) else "; --no-verify keeps a key without trying it"
-        run.out.note(f"nothing was kept{untried}")
+        untried = "" if isinstance(error, AuthenticationError) else "; --no-verify saves a key without a test"
+        run.out.note(f"nothing was saved{untried}")
         raise
     return {"email": account.email, "plan": account.plan, "api_key_last4": account.api_key_last4[-4:]}
 
 
 @contextmanager
-def _writing(run: Session, name: str) -> Iterator[Callable[[dict[str, Any]], bool]]:
-    """Inside, no other login writes. What is yielded writes the profile: True when it is the default one.
+def _locked_writer(run: Session, name: str) -> Iterator[Callable[[dict[str, Any]], bool]]:
+    """Holds the lock against other logins, and yields a function that writes the profile.
 
-    The first profile becomes that. A key and its address belong together, so what was agreed to must still be true.
+    The function returns True for the default profile; the first profile becomes that. Key and address belong together,
+    so it fails when the profile has changed since the confirmation.
     """
     from tradesdk_cli.config.files import changing
     from tradesdk_cli.errors import ConfigProblem
@@ -215,7 +216,7 @@ def _writing(run: Session, name: str) -> Iterator[Callable[[dict[str, Any]], boo
     with changing(run.settings.config_folder() / "config.toml") as (now, put):
         if now.get("profiles", {}).get(name, {}) != files.profiles.get(name, {}):
             raise ConfigProblem(
-                f"another command has changed profile {name} meanwhile; nothing was kept", "run it again"
+                f"another command has changed profile {name} meanwhile; nothing was saved", "run it again"
             )
 
         def write(values: dict[str, Any]) -> bool:
@@ -228,11 +229,11 @@ def _writing(run: Session, name: str) -> Iterator[Callable[[dict[str, Any]], boo
         yield write
 
 
-def _say_default(run: Session, name: str, default: bool) -> None:
+def _note_default(run: Session, name: str, default: bool) -> None:
     if not default:
         run.out.note(f"use it with --profile {name}, or always: trade config set profile {name}")
 
 
-def say_way_back(run: Session, name: str) -> None:
-    """Says of a profile that is a mock how commands go to a service again."""
+def note_mock_removal(run: Session, name: str) -> None:
+    """Prints how to turn a mock profile into one for a service."""
     run.out.note(f"profile {name} is a mock world; to remove the mock: trade config unset kind --profile {name}")

@@ -1,4 +1,4 @@
-"""`trade logout`: removes the key that a profile keeps."""
+"""`trade logout`: removes the saved key of a profile."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def logout(ctx: typer.Context) -> None:
     Removes the profile's key from its file or keyring; everything else of the profile stays. The key stays valid at the
     service: revoke it in the dashboard.
     """
-    from tradesdk_cli.commands.login import say_way_back
-    from tradesdk_cli.config.credentials import forget, forget_halves, place_of
+    from tradesdk_cli.commands.login import note_mock_removal
+    from tradesdk_cli.config.credentials import remove_key, remove_partial_keys, store_name
     from tradesdk_cli.config.files import change
     from tradesdk_cli.errors import ConfigProblem
 
@@ -28,26 +28,26 @@ def logout(ctx: typer.Context) -> None:
         run.out.selection.expect("profile", "removed")
         settings = run.settings
         name = settings.profile
-        removed = ["the key of a login that was killed"] if forget_halves(settings) else []
+        removed = ["the key of a login that was killed"] if remove_partial_keys(settings) else []
         if name is not None:
-            place = settings.files.profiles[name].get("key")
+            store = settings.files.profiles[name].get("key")
             for candidate in ("file", "keyring"):
-                # The keyring is not opened, nor loaded, for those who never used it.
-                if (candidate == "file" or place == "keyring") and forget(settings, name, candidate):
-                    removed.append(place_of(settings, name, candidate))
+                # The keyring is neither imported nor opened unless the profile uses it.
+                if (candidate == "file" or store == "keyring") and remove_key(settings, name, candidate):
+                    removed.append(store_name(settings, name, candidate))
             try:
                 change(settings.config_folder() / "config.toml", ("profiles", name), {"key": None})
             except ConfigProblem as problem:
                 if not removed:
                     raise
-                said = f"the key was removed from {', '.join(removed)}, but the settings still name it: "
-                raise ConfigProblem(said + problem.message, problem.hint) from None
+                message = f"the key was removed from {', '.join(removed)}, but the settings still name it: "
+                raise ConfigProblem(message + problem.message, problem.hint) from None
         run.out.one({"profile": name, "removed": ", ".join(removed) or None})
         if removed:
             run.out.note("the service still accepts the key: revoke it in the dashboard to disable it")
         else:
-            run.out.note("nothing to remove: no key was kept")
+            run.out.note("nothing to remove: no key was saved")
         if name is not None and settings.files.profiles[name].get("kind") == "mock":
-            say_way_back(run, name)
+            note_mock_removal(run, name)
         if os.environ.get("TRADE_API_KEY"):
             run.out.note("TRADE_API_KEY is still set: unset TRADE_API_KEY")

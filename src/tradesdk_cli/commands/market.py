@@ -24,11 +24,11 @@ _MINUTE = 60
 
 
 SignalKind = Literal["BUY", "SELL", "WAITING FOR SIGNAL", "ALL"]
-"""Which signals of the past."""
+"""Kinds of past signals."""
 
 
 Sort = Literal["winRate", "ROI"]
-"""What top performers are sorted by."""
+"""Sort keys of top performers."""
 
 
 Tokens = Annotated[
@@ -67,7 +67,7 @@ def terms(
     ] = None,
     send_api_key: SendKey = False,
 ) -> Terms:
-    """The options of everything that is paid."""
+    """The options of all paid calls."""
     from tradesdk_cli.pay.checkout import Terms
 
     return Terms(max_price, dry_run, purchase, wallet, send_api_key)
@@ -84,7 +84,7 @@ def buy(ctx: typer.Context, terms: Terms, verb: str, tokens: Sequence[str] = (),
 
 
 def _of_tokens(verb: str, first: str, second: str, says: str) -> None:
-    """A verb that takes tokens only, with its two examples."""
+    """A verb that takes only tokens, with two examples."""
 
     def command(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
         buy(ctx, terms, verb, tokens)
@@ -220,7 +220,7 @@ def supported(
         data = market_client(run, send_api_key=send_api_key).supported_tokens(limit=limit).data
         rows, more = records("tokens", data), []
         if len(rows) < data.total:
-            how = "--limit N, at most 500" if len(rows) < 500 else "no more are given"
+            how = "--limit N, at most 500" if len(rows) < 500 else "the list cannot be continued"
             more = [f"the first {len(rows)} of {data.total}; there are more: {how}"]
         fields = {"total": data.total} if run.out.machine_notes else {}
         run.out.many(MARKET["tokens"], [rows], empty="nothing was found", foot=lambda: (more, fields))

@@ -1,4 +1,4 @@
-"""`trade mcp`: tools for AI clients, under a person's limits."""
+"""`trade mcp`: tools for AI clients, within your limits."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ app = Verbs(name="mcp", cls=TradeGroup)
 
 
 Client = Literal["claude", "cursor", "codex", "vscode"]
-"""The clients whose settings are known."""
+"""Clients with known settings."""
 
 
-# Without a value the options of the group are None: Typer would load pydantic to read a default, for any --help.
+# None instead of defaults: Typer would import pydantic to parse a default, even for --help.
 Write = Annotated[bool | None, typer.Option("--write", help="Let agents be changed, each change approved by you.")]
 Spend = Annotated[
     str | None, typer.Option("--spend", metavar="USD", help="Let the session spend this much on market data.")
@@ -78,7 +78,7 @@ def mcp(
     if ctx.invoked_subcommand is not None:
         if scope != Scope():
             verb = ctx.invoked_subcommand
-            raise UsageProblem(f"options of trade mcp go behind {verb}", f"trade mcp {verb} --help")
+            raise UsageProblem(f"put the options of trade mcp after {verb}", f"trade mcp {verb} --help")
         return
     refuse_result_options(ctx)
     if not _has_mcp():
@@ -103,8 +103,8 @@ def _serve_stdio(run: Session, scope: Scope) -> None:
     async def serve() -> None:
         toolbox, token = Toolbox(run, scope), current_token()
 
-        def hear(number: int) -> bool:
-            """Clients close stdin, and send SIGTERM soon after: what was sent ends first."""
+        def handle(number: int) -> bool:
+            """Clients close stdin and soon send SIGTERM; requests under way finish first."""
 
             def end() -> None:
                 anyio.from_thread.run(toolbox.finish, token=token)
@@ -113,7 +113,7 @@ def _serve_stdio(run: Session, scope: Scope) -> None:
             threading.Thread(target=end).start()
             return True
 
-        with on_signal(hear):
+        with on_signal(handle):
             await serve_stdio(toolbox)
 
     anyio.run(serve)
@@ -128,24 +128,23 @@ def config(
 ) -> None:
     """Print the settings with which an MCP client starts this server.
 
-    They name this very program, its options such as --mock, --profile, --write and --spend, and TRADE_HOME and the
-    other variables that say where it works. No key is in them: the server reads it where trade login keeps it, or from
-    its environment.
+    They name this program, its options such as --mock, --profile, --write and --spend, and variables such as TRADE_HOME
+    and TRADE_PROFILE. They have no key: the server reads the one that trade login saved, or that of its environment.
     """
     from tradesdk_cli.config.credentials import without_password
     from tradesdk_cli.mcp.clients import CLIENTS, PLACES, configuration, this_program
     from tradesdk_cli.text import plain_dollars, usd
 
     with session(ctx) as run:
-        places = {name: os.environ[name] for name in PLACES if os.environ.get(name)}
+        variables = {name: os.environ[name] for name in PLACES if os.environ.get(name)}
         if run.settings.sources["base_url"] == "flag --base-url":
-            places |= dict.fromkeys(("TRADE_BASE_URL", "TRADE_MARKET_BASE_URL"), str(run.settings.base_url))
-        secret = [name for name, value in places.items() if without_password(value) != value]
+            variables |= dict.fromkeys(("TRADE_BASE_URL", "TRADE_MARKET_BASE_URL"), str(run.settings.base_url))
+        secret = [name for name, value in variables.items() if without_password(value) != value]
         words = [*this_program(), *run.settings.program.split()[1:], "mcp"]
         words += ["--write"] if scope.write else []
         words += ["--spend", plain_dollars(usd(scope.spend))] if scope.spend else []
         words += ["--auto-spend", plain_dollars(usd(scope.auto))] if scope.auto else []
-        shown = {name: value for name, value in places.items() if name not in secret}
+        shown = {name: value for name, value in variables.items() if name not in secret}
         print(configuration(client, words, shown))
         run.out.note(CLIENTS[client])
         for name in secret:

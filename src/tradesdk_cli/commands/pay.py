@@ -1,4 +1,4 @@
-"""`trade pay`: what market data costs, what was paid for it, and how to resolve unfinished payments."""
+"""`trade pay`: prices of market data, payments, budgets, and resolving unfinished payments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SendKey = Annotated[bool, typer.Option("--send-api-key", help="Send the API key 
 
 
 def _verb(value: str) -> str:
-    """A verb of `trade market`; the API's and the SDK's names for the same are understood too."""
+    """A verb of `trade market`; names of the API and the SDK are accepted too."""
     verbs = {name: verb for verb, endpoint in ENDPOINTS.items() for name in (verb, endpoint)}
     found = verbs.get(value.strip().lower().replace("_", "-"))
     if found is None:
@@ -87,7 +87,7 @@ def quote(
 
 
 class Stage(StrEnum):  # Typer takes no list of a Literal
-    """How far a payment has come."""
+    """Stages of a payment."""
 
     sent = "sent"
     answered = "answered"
@@ -142,13 +142,13 @@ def history(
 
 
 By = Literal["day", "month", "endpoint", "purchase"]
-"""What payments are added up by; days and months are those of UTC."""
+"""How payments are grouped; days and months are in UTC."""
 
 
 @app.verb("report", "trade pay report --since 7d", "trade --mock pay report --by endpoint -o csv")
 def report(
     ctx: typer.Context,
-    by: Annotated[By, typer.Option("--by", help="What to add up by.")] = "day",
+    by: Annotated[By, typer.Option("--by", help="Group of the sums.")] = "day",
     since: Since = None,
     until: Until = None,
 ) -> None:
@@ -166,12 +166,12 @@ def report(
         spent, held = (sum(map(attrgetter(part), found)) for part in ("spent", "held"))
         money = dollars(usd(spent)) + " spent" + (f", {dollars(usd(held))} held" if held else "")
         rows = report(found, by)
-        told = run.out.on_terminal and rows and run.out.draws(many=True)
+        has_total = run.out.on_terminal and rows and run.out.draws(many=True)
         run.out.many(
             (Column(by), *SPENT),
             [rows],
-            empty="nothing was bought yet" if since is until is None else "nothing was bought then",
-            foot=lambda: ([money] if told else [], {}),
+            empty="nothing was bought yet" if since is until is None else "no payments in that period",
+            foot=lambda: ([money] if has_total else [], {}),
         )
 
 
@@ -182,21 +182,21 @@ def show(ctx: typer.Context, payment_id: PaymentId) -> None:
     State, terms, receipt, and the answer where it is kept.
     """
     from tradesdk_cli.pay.records import whole
-    from tradesdk_cli.pay.recover import found_in
+    from tradesdk_cli.pay.recover import find_payment
 
     with session(ctx) as run:
-        run.out.one(whole(found_in(run, payment_id), run.now()))
+        run.out.one(whole(find_payment(run, payment_id), run.now()))
 
 
-# What may be spent
+# Budgets
 
 
 Action = Literal["show", "set"]
 
 
-def _limit(name: str, told: str) -> typer.models.OptionInfo:
+def _limit(name: str, help_text: str) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
-        name, metavar="USD", help=f"With set: {told}; none removes the limit."
+        name, metavar="USD", help=f"With set: {help_text}; none removes the limit."
     )
     return option
 
@@ -210,13 +210,13 @@ def budget(
     per_day: Annotated[str | None, _limit("--per-day", "in a day of UTC")] = None,
     per_month: Annotated[str | None, _limit("--per-month", "in a month of UTC")] = None,
     total: Annotated[str | None, _limit("--total", "ever")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the question of a terminal.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Show what may be spent and what is left, or set it.
+    """Show the budgets and what is left of them, or set them.
 
-    Spent is what a receipt, the chain or your mark proves; held is what was sent without proof, and counts too. It is
-    kept in the ledger. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _PER_MONTH and TRADE_BUDGET_TOTAL
+    Spent: a receipt, the chain or your mark proves it. Held: it was sent without proof, and counts too. The ledger
+        keeps the budgets. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _PER_MONTH and TRADE_BUDGET_TOTAL
     count too; the strictest limit applies.
     """
     given = {
@@ -238,7 +238,7 @@ def budget(
 
 
 def _set_budget(run: Session, changes: dict[str, str], *, yes: bool, dry_run: bool) -> bool:
-    """True when it is set, or was set like that already."""
+    """True when it is set, also if it had this value before."""
     from tradesdk import Budget
     from tradesdk_cli.confirm import LEDGER, Change, approve
     from tradesdk_cli.pay.checkout import amount_of
@@ -253,9 +253,9 @@ def _set_budget(run: Session, changes: dict[str, str], *, yes: bool, dry_run: bo
     def changed(setting: str | None) -> str:
         now = Budget.from_json(setting)
         for name in body:
-            asked, other = (limits_of(each)[name] or "none" for each in (kept, now))
-            if asked != other:
-                meanwhile = f"{name} was {asked}, and is {other} now"
+            confirmed, other = (limits_of(each)[name] or "none" for each in (kept, now))
+            if confirmed != other:
+                meanwhile = f"{name} was {confirmed}, and is {other} now"
                 raise ConfigProblem(
                     f"another command has changed the budget: {meanwhile}; nothing was set", "run it again"
                 )
@@ -304,7 +304,7 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 @app.verb("trust", "trade --mock pay trust ADDRESS", "trade --mock pay trust ADDRESS --dry-run", rare=True)
 def trust(
     ctx: typer.Context,
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The recipient, as the refusal named it.")],
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The recipient, as in the error.")],
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -320,7 +320,7 @@ def trust(
     if not _ADDRESS.fullmatch(address):
         raise UsageProblem(
             f"{one_line(safe(address), 60)} is not an address",
-            "an address is 0x and 40 hexadecimal digits, as the refusal shows it",
+            "an address is 0x and 40 hexadecimal digits, as in the error",
         )
     with session(ctx) as run:
         payments = (client := market_client(run)).payments
@@ -336,7 +336,7 @@ def trust(
             run.out.one({"service": origin, "accepted": payments.trusted()})
 
 
-# Payments that are not finished
+# Unfinished payments
 
 
 @app.verb("resume", "trade --mock pay resume PAYMENT_ID", "trade --mock pay resume PAYMENT_ID -o json")
@@ -348,16 +348,18 @@ def resume(
 ) -> None:
     """Resend a payment and print what it bought.
 
-    Sends the same signed bytes, which cannot be taken twice; needs no wallet. An answer that is in the ledger already
-    is only printed.
+    Sends the same signed bytes, which cannot be taken twice; needs no wallet. An answer that the ledger already has is
+    only printed.
     """
     from tradesdk_cli.confirm import say_target
-    from tradesdk_cli.pay.buy import print_bought, say_under_way, waited_for
-    from tradesdk_cli.pay.recover import client_for, found_in, verb_of
+    from tradesdk_cli.pay.buy import note_under_way, print_bought, waiting_for_answer
+    from tradesdk_cli.pay.recover import client_for, find_payment, verb_of
 
     with session(ctx) as run:
-        payment = found_in(run, payment_id)
-        if not run.out.machine_notes and payment.reply is None:  # to where it was made, whatever the settings say now
+        payment = find_payment(run, payment_id)
+        if (
+            not run.out.machine_notes and payment.reply is None
+        ):  # to the service of the payment, whatever the settings are now
             origin = payment.url.rpartition("/v1/")[0]
             say_target(run.out, target_of(replace(run.settings, market_url=origin), market=True))
         if dry_run:
@@ -365,7 +367,7 @@ def resume(
             return
         client = client_for(run, payment, send_api_key=send_api_key)
         waits, line = payment.reply is None, f"pay resume {payment.id}"
-        with waited_for(run, lambda: waits, lambda: say_under_way(run, line, waits)) as end:
+        with waiting_for_answer(run, lambda: waits, lambda: note_under_way(run, line, waits)) as end:
             result = client.payments.resume(payment.id)
             waits = False
             print_bought(run, client, verb_of(payment), result)
@@ -373,7 +375,7 @@ def resume(
 
 
 def _show_resume(run: Session, payment: Payment) -> None:
-    """Prints what would be sent; the signed payment itself is never shown."""
+    """Prints what would be sent, without the signed payment."""
     from tradesdk_cli.pay.records import whole
 
     record = whole(payment, run.now())
@@ -384,7 +386,7 @@ def _show_resume(run: Session, payment: Payment) -> None:
 
 
 Mark = Literal["paid", "unpaid"]
-"""What a person says of a payment, after a look at the wallet."""
+"""A person's mark for a payment."""
 
 
 @app.verb("reconcile", "trade --mock pay reconcile", "trade --mock pay reconcile --mark unpaid --older-than 1h")
@@ -408,7 +410,10 @@ def reconcile(
     ] = None,
     send_api_key: SendKey = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Skip the question; required with --older-than without a terminal.")
+        bool,
+        typer.Option(
+            "--yes", "-y", help="Skip the confirmation prompt; required with --older-than without a terminal."
+        ),
     ] = False,
     dry_run: DryRun = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`trade plot`: prices and results over time, drawn in the terminal."""
+"""`trade plot`: charts of prices and results in the terminal."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def token(
 ) -> None:
     """Plot a token's price with its BUY and SELL signals.
 
-    Shows the prices that signals report, which are free; the line connects them. Current prices are sold: trade market
-    prices. -o json and -o csv print the signals, oldest first, as --out does.
+    Shows the prices that signals report, which are free; the line connects them. Current prices cost money: trade
+    market prices. -o json and -o csv print the signals, oldest first, as --out does.
     """
     from tradesdk_cli.plot.plots import plot_token
 

@@ -1,4 +1,4 @@
-"""`trade positions`: what is open now."""
+"""`trade positions`: open positions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def list_positions(
 
 def _total(positions: Sequence[Position]) -> str:
     from tradesdk_cli.output.cells import cell
-    from tradesdk_cli.text import counted
+    from tradesdk_cli.text import plural
 
     profit = cell("pnl", sum(position.unrealized_pnl_usd for position in positions)).plain
-    return f"{counted(len(positions), 'positions')}, unrealized profit {profit}"
+    return f"{plural(len(positions), 'positions')}, unrealized profit {profit}"

@@ -1,4 +1,4 @@
-"""`trade signals`: what the market analysis says."""
+"""`trade signals`: latest, past and live signals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tradesdk_cli.session import Session
-    from tradesdk_cli.stream.bookmark import Place, Stream
+    from tradesdk_cli.stream.bookmark import Bookmark, Stream
     from tradesdk_cli.stream.deliver import Actions
 
 LAST = "last"
@@ -59,8 +59,8 @@ def latest(
 
     keep = keeping(token, direction=direction)
     with session(ctx) as run:
-        asked = limit if keep is None else 100  # of all that there are, then cut
-        found = run.client.signals.latest(chain=chain, limit=asked, min_confidence=min_confidence)
+        size = limit if keep is None else 100  # filter all of them, then cut
+        found = run.client.signals.latest(chain=chain, limit=size, min_confidence=min_confidence)
         kept = list(found) if keep is None else [one for one in found if keep(one)][: limit or FIRST]
         run.out.many(SIGNALS, [wire_all(kept)], empty="no signals like this")
 
@@ -144,16 +144,16 @@ def stream(
     Reconnects by itself and reads missed signals from the history; stderr says when. --since last continues the last
     run with --since last and the same key, chain, filters and --out; the first time, the last run without it.
 
-    A signal is done when it is printed and its command has ended. One that was not done when a run ended (a crash,
-    Ctrl-C while its command ran) comes again. A command that still runs when --duration is over may finish.
+    A signal is done when it is printed and its command has ended. An unfinished one (after a crash, or Ctrl-C while its
+    command ran) is delivered again. A command that still runs when --duration is over may finish.
 
-    With --group, each signal goes to one of all runs with the same group, filters and TRADE_FLEET. One that a run did
-    not finish goes to another run, marked redelivered. The group remembers its place; --since counts when it is new.
+    With --group, each signal goes to one of all runs with the same group, filters and TRADE_FLEET. An unfinished one
+    goes to another run, marked redelivered. The group keeps its own position; --since applies to a new group only.
     """
     from functools import partial
 
     from tradesdk_cli.errors import UsageProblem
-    from tradesdk_cli.stream.bookmark import last_place, place_of_run
+    from tradesdk_cli.stream.bookmark import bookmark_of_run, last_bookmark
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
 
@@ -162,15 +162,15 @@ def stream(
         last, begin = since == LAST, since if isinstance(since, float) else None
         if group is not None:
             if last:
-                raise UsageProblem("a group remembers its place", "leave --since last out")
+                raise UsageProblem("a group keeps its own position", "leave --since last out")
             delivery = Delivery(run, wanted, resumes=True, marks=("replayed", "late", "redelivered"))
-            place, open_stream = _member(run, wanted, group, chain, begin, filters)
-            follow(run.out, delivery, place, open_stream, back=False, duration=duration, idle=until_idle)
+            bookmark, open_stream = _member(run, wanted, group, chain, begin, filters)
+            follow(run.out, delivery, bookmark, open_stream, back=False, duration=duration, idle=until_idle)
             return
         if last:
-            place, begin = last_place(run, chain, filters)
+            bookmark, begin = last_bookmark(run, chain, filters)
         else:
-            place = place_of_run(run, chain, filters)
+            bookmark = bookmark_of_run(run, chain, filters)
         delivery = Delivery(run, wanted, resumes=last)
         open_stream = partial(
             run.client.signals.stream,
@@ -182,17 +182,17 @@ def stream(
             reports=True,
             settle=SETTLE,
         )
-        follow(run.out, delivery, place, open_stream, back=since is not None, duration=duration, idle=until_idle)
+        follow(run.out, delivery, bookmark, open_stream, back=since is not None, duration=duration, idle=until_idle)
 
 
 def _member(
     run: Session, wanted: Actions, group: str, chain: int, since: float | None, filters: dict[str, Any]
-) -> tuple[Place, Callable[..., AbstractContextManager[Stream]]]:
+) -> tuple[Bookmark, Callable[..., AbstractContextManager[Stream]]]:
     from functools import partial
 
     from tradesdk_cli.commands.fleet import url_of
     from tradesdk_cli.commands.lists import keeping
-    from tradesdk_cli.stream.fleet import GroupPlace, group_stream
+    from tradesdk_cli.stream.fleet import GroupBookmark, group_stream
 
     url, least = url_of(run), filters["min_confidence"]
     keep = keeping(filters["token"], direction=filters["direction"])
@@ -202,4 +202,4 @@ def _member(
 
     lease = 60 + sum(command.timeout for command in wanted.commands)
     options = {"chain": chain, "group": group, "since": since, "client": run.client, "url": url, "lease": lease}
-    return GroupPlace(), partial(group_stream, kept, **options)
+    return GroupBookmark(), partial(group_stream, kept, **options)

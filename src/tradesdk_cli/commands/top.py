@@ -13,7 +13,7 @@ from tradesdk_cli.session import session
 app = Verbs()
 
 _NO_SCREEN = ("", "dumb", "unknown")
-"""Terminals that cannot move their cursor."""
+"""Terminals without cursor movement."""
 
 
 @app.verb("top", "trade top --once", "trade --mock top --once --chain base", silent=True)

@@ -1,4 +1,4 @@
-"""`trade trades`: what agents bought and sold."""
+"""`trade trades`: trades of agents."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ app = noun("trades", "Trades that agents made: list, get.")
 
 
 Status = Literal["open", "closed"]
-"""Whether a trade is over."""
+"""States of a trade."""
 
 
 Sort = Literal["pnl", "roi", "-pnl", "-roi"]
-"""How trades are ranked: by the columns of these names; with `-`, worst first."""
+"""Columns to sort trades by; with `-`, worst first."""
 
 
 _SORTED_BY = {"pnl": "pnl_usd", "roi": "roi_pct"}

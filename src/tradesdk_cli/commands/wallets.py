@@ -1,4 +1,4 @@
-"""`trade wallets`: list, connect, and what is in them."""
+"""`trade wallets`: list, connect, balance."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def connect(
     chain: Chain,
     address: Annotated[str | None, typer.Option("--address", metavar="ADDRESS", help="The wallet's address.")] = None,
     signature: Annotated[
-        str | None, typer.Option("--signature", metavar="HEX", help="The verification text, signed elsewhere.")
+        str | None,
+        typer.Option("--signature", metavar="HEX", help="Signature of the verification text, made elsewhere."),
     ] = None,
     message: Annotated[
         str | None, typer.Option("--message", metavar="TEXT", help="The text to sign, as the dashboard shows it.")
@@ -81,7 +82,7 @@ def connect(
     if signature is not None:
         for option, value in (("--message", text), ("--wallet", wallet)):
             if value is not None:
-                raise UsageProblem(f"--signature is already made: {option} has no effect", "leave one of them out")
+                raise UsageProblem(f"{option} has no effect with --signature", "leave one of them out")
         if address is None:
             raise UsageProblem("--signature needs --address", "the address whose key made the signature")
     with session(ctx) as run:
@@ -102,7 +103,7 @@ def connect(
 
 
 _LONGEST = 64 * 1024
-"""Bytes of a text to sign."""
+"""Maximum bytes of a text to sign."""
 
 
 def _text_to_sign(message: str | None, file: str | None) -> str | None:
@@ -131,7 +132,7 @@ def _text_to_sign(message: str | None, file: str | None) -> str | None:
 
 
 def _signer(run: Session, file: Path | None, address: str | None) -> Wallet:
-    """What signs: this person's wallet; in a mock world, unless one is named, play money."""
+    """The signer: your wallet; in a mock world, unless one is named, the play-money wallet."""
     from tradesdk_cli.wallet import KEY, KEYSTORE, own_wallet
 
     named = file is not None or bool(os.environ.get(KEY) or os.environ.get(KEYSTORE))

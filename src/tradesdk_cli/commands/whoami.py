@@ -1,4 +1,4 @@
-"""`trade whoami`: which account, which service, and which key that is."""
+"""`trade whoami`: the account, the service and the key in use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ app = Verbs()
 def whoami(ctx: typer.Context) -> None:
     """Show which account and service are in use.
 
-    Asks the service, with the key that commands use. Shows the last four characters of the key and where it came from.
+    Sends one request with the key that commands use. Shows the last four characters of the key and its source.
     """
     with session(ctx) as run:
         account = run.client.account.get()

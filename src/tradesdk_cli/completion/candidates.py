@@ -1,9 +1,9 @@
-"""Completion: what a shell offers for the word at the cursor. It asks no network, and loads no more than it must.
+"""Completion: the candidates for the word at the cursor. No network, few imports.
 
-The shell's script (`shells`) hands over the words of the line, up to the one at the cursor, with U+001F between them.
-The first line of the answer says whether file names fit there as well (`files` or `words`); each of the others is a
-word and, after a tab, what it is. Commands and options are read from commands.json, which scripts/commandtree.py
-writes: importing Typer and the commands would be most of what a TAB costs.
+The shell's script (`shells`) passes the words of the line, up to the one at the cursor, separated by U+001F. The
+first line of the output is `files` if file names fit there as well, else `words`. Each other line is a word and, after
+a tab, its description. Commands and options are read from commands.json, which scripts/commandtree.py writes: importing
+Typer and the commands would take most of the time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 
-TYPE_CHECKING = False  # typing itself costs more than all else here
+TYPE_CHECKING = False  # importing typing takes longer than all else here
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
@@ -25,13 +25,13 @@ BETWEEN = "\x1f"
 _MOST = 500
 _SAFE = re.compile(r"[A-Za-z0-9@._,:=/+-]+")
 _BREAKS = re.compile(r".*[:=@]")
-"""Where bash takes words apart, up to the last of these."""
+"""Characters at which bash splits words."""
 _FILES = ("FILE", "FOLDER")
 _ELSEWHERE = ("mock", "world", "profile", "base_url")
 
 
 def answer(environ: Mapping[str, str]) -> str:
-    """What to print for the shell that set `environ`. Empty when anything is wrong: a prompt is no place for errors."""
+    """The output for the shell that set `environ`. Empty after any error, which would garble the prompt."""
     shell = environ.get("_TRADE_COMPLETE", "").removeprefix("complete_")
     words = environ.get("_TRADE_WORDS", "").split(BETWEEN)
     typed = environ.get("_TRADE_LINE")
@@ -39,11 +39,11 @@ def answer(environ: Mapping[str, str]) -> str:
         if typed is not None:
             words = _together(words, typed)
         files, found = candidates([_unquoted(word) for word in words])
-        if typed is not None:  # bash replaces only what stands behind the last break
+        if typed is not None:  # bash replaces only the text after the last break
             begun = _BREAKS.match(words[-1])
             found = [(value.removeprefix(begun[0] if begun else ""), about) for value, about in found]
         lines = [_line(shell, value, about) for value, about in found if _SAFE.fullmatch(value)]
-    except Exception:  # whatever it is: the command itself will say it
+    except Exception:  # any error: the command itself will report it
         return ""
     return "\n".join(["files" if files else "words", *lines[:_MOST]])
 
@@ -54,12 +54,12 @@ def _line(shell: str, value: str, about: str) -> str:
 
 
 def _together(pieces: list[str], typed: str) -> list[str]:
-    """Words as they were typed: bash takes them apart at `=`, `:` and `@` as well."""
+    """The words as typed: bash also splits them at `=`, `:` and `@`."""
     words: list[str] = []
     at = end = 0
     for number, piece in enumerate(pieces):
         at = typed.find(piece, end)
-        if at < 0 or number == len(pieces) - 1:  # the last one goes up to the cursor
+        if at < 0 or number == len(pieces) - 1:  # the last one ends at the cursor
             at = len(typed) - len(typed[end:].lstrip())
             piece = typed[at:]
         if words and at == end:
@@ -71,12 +71,12 @@ def _together(pieces: list[str], typed: str) -> list[str]:
 
 
 def _unquoted(word: str) -> str:
-    """A word as it was typed, without quotes."""
+    """A word as typed, without quotes."""
     import shlex
 
     try:
         return " ".join(shlex.split(word)) if word else ""
-    except ValueError:  # a quote is open still
+    except ValueError:  # an open quote
         return word.lstrip("'\"")
 
 
@@ -88,10 +88,10 @@ class Line:
         self.command = ""
         """The words of the command so far."""
         self.flags: dict[str, object] = {}
-        """Global options that say which service the line is about."""
+        """Global options that choose the service."""
         self.used: set[str] = set()
         self.waiting: Mapping[str, Any] | None = None
-        """The option whose value comes next."""
+        """The option whose value is next."""
         self.words: list[str] = []
         """The arguments so far."""
         self.no_options = False
@@ -102,7 +102,7 @@ class Line:
         return (known[number] for number in self.tree["commands"][self.command]["params"])
 
     def option(self, name: str) -> Mapping[str, Any] | None:
-        """The option that is called so."""
+        """The option of this name."""
         for param in self.params():
             if name in param.get("names", ()) or name in param.get("off", ()):
                 return param
@@ -111,12 +111,12 @@ class Line:
         return None
 
     def below(self) -> Mapping[str, str] | None:
-        """The commands that may follow, each with what it does; None when none may."""
+        """The commands that may follow, with descriptions; None when none may."""
         below: Mapping[str, str] | None = self.tree["commands"][self.command].get("commands")
         return below
 
     def read(self, word: str) -> bool:
-        """Takes one word in; False when it is not a command where one must stand."""
+        """Adds a word; False when it must be a command and is none."""
         if self.waiting is not None:
             self._take(self.waiting, word)
             self.waiting = None
@@ -152,9 +152,9 @@ class Line:
 
 
 def candidates(words: Sequence[str]) -> Found:
-    """Whether file names may stand in place of the last of `words`, and the words that may, each with what it is.
+    """Whether file names may complete the last of `words`, and the candidates with descriptions.
 
-    The first of `words` is the program.
+    The first word is the program.
     """
     line = Line(_tree())
     if not all(line.read(word) for word in words[1:-1]):
@@ -184,7 +184,7 @@ def candidates(words: Sequence[str]) -> Found:
 def _tree() -> Any:
     import json
 
-    # Whoever loaded this module, a zip archive too, reads what is beside it; importlib.resources takes 10 ms to import.
+    # The loader, also of a zip archive, reads files beside this module; importing importlib.resources takes 10 ms.
     loader: Any = globals()["__loader__"]
     return json.loads(loader.get_data(os.path.join(os.path.dirname(__file__), "commands.json")))
 
@@ -196,7 +196,9 @@ def _options(line: Line, begun: str) -> Iterator[tuple[str, str]]:
             continue
         fitting = [name for name in names if name.startswith(begun)]
         yield from ((name, param.get("about", "")) for name in fitting if begun == "-" or name == begun)
-        long = next((name for name in fitting if name.startswith("--")), None)  # another name for the same comes later
+        long = next(
+            (name for name in fitting if name.startswith("--")), None
+        )  # an alias of the same option comes later
         if long is not None and begun not in ("-", long):
             yield long, param.get("about", "")
         yield from ((name, "") for name in param.get("off", ()) if name.startswith(begun))
@@ -207,12 +209,12 @@ def _values(line: Line, param: Mapping[str, Any], begun: str) -> Found:
     offer = next((_OFFERS[name] for name in (*param.get("names", ()), kind) if name in _OFFERS), None)
     found = param.get("words", {}).items() if offer is None else offer(line, begun)
     files = kind in _FILES or ("@FILE" in kind and begun.startswith("@"))
-    if kind.startswith(("TOKEN", "SYMBOL")):  # in any case, as the commands take them
+    if kind.startswith(("TOKEN", "SYMBOL")):  # ignoring case, as the commands do
         return files, [(word, about) for word, about in found if word.casefold().startswith(begun.casefold())]
     return files, [(word, about) for word, about in found if word.startswith(begun)]
 
 
-# Values that are not the same for everybody: each offers words, with what they are
+# Values that depend on the user or the line, each with a description
 
 
 def _settings(flags: Mapping[str, Any]) -> Settings:
@@ -222,7 +224,7 @@ def _settings(flags: Mapping[str, Any]) -> Settings:
 
 
 def _known(kind: str) -> Offer:
-    """Ids or symbols that were seen before, at the service that the line is about."""
+    """Ids or symbols that earlier commands printed, of the line's service."""
 
     def offer(line: Line, begun: str) -> Iterable[tuple[str, str]]:
         from tradesdk_cli.idcache import read
@@ -233,7 +235,7 @@ def _known(kind: str) -> Offer:
 
 
 def _named(kind: str) -> Offer:
-    """The same, and the names that commands take in place of these ids."""
+    """The same, and the names that commands accept instead of these ids."""
     offer_ids = _known(kind)
 
     def offer(line: Line, begun: str) -> Iterable[tuple[str, str]]:
@@ -257,7 +259,7 @@ def _profiles(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 
 
 def _fields(line: Line, begun: str) -> Iterable[tuple[str, str]]:
-    """The last name of a list with commas."""
+    """Completes the last name of a comma-separated list."""
     known = line.tree["fields"]
     offered = known.get(line.command) or known.get(line.command.partition(" ")[0], ())
     before, comma, _ = begun.rpartition(",")
@@ -278,7 +280,7 @@ def _endpoints(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 
 
 def _setting(line: Line, begun: str) -> Iterable[tuple[str, str]]:
-    """Values of the setting that is named before."""
+    """Values of the setting that the word before names."""
     from tradesdk_cli.choices import FORMATS
 
     known = {"output": FORMATS, "mock": ("true", "false")}
@@ -306,4 +308,4 @@ _OFFERS: Mapping[str, Offer] = {
     "VALUE": _setting,
     "[METHOD] PATH": _methods,
 }
-"""By the name that an option has, or that a value has in help."""
+"""By the name of the option, or the metavar of the value."""

@@ -1,6 +1,6 @@
-"""The four shells: the script that makes each complete `trade`.
+"""The scripts that make four shells complete `trade`.
 
-The scripts hand over the words up to the cursor with U+001F between them; `completing` says what comes back.
+They pass the words up to the cursor, separated by U+001F; `candidates` describes the output.
 """
 
 _BASH = r"""# Completion of trade for bash. Load it with: source FILE

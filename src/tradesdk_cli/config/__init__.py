@@ -1,1 +1,1 @@
-"""Settings: where each comes from, the files they are kept in, and which key may go where."""
+"""Settings: their sources, their files, and the addresses that a key may be sent to."""

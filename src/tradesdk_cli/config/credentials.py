@@ -1,4 +1,4 @@
-"""Which API key goes to an address. A key that a profile keeps goes only where that profile says."""
+"""The API key for an address. A saved key is sent only to the addresses of its profile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tradesdk_cli.config.entries import PROJECT_FILE
 from tradesdk_cli.config.files import problems
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.files import atomic_write, remove_halves
+from tradesdk_cli.files import atomic_write, remove_partial_files
 from tradesdk_cli.text import bare_key, one_line
 
 if TYPE_CHECKING:
@@ -21,46 +21,46 @@ if TYPE_CHECKING:
 
 
 def key_store(settings: Settings) -> KeyStore:
-    """Where the keys of profiles are kept."""
+    """The store of the profiles' keys."""
     return KeyStore(settings.config_folder(), settings.home)
 
 
-def place_of(settings: Settings, profile: str, place: str) -> str:
-    """Where a key is kept, for people; `place` is `file` or `keyring`."""
-    return key_store(settings).where(profile, place)
+def store_name(settings: Settings, profile: str, kind: str) -> str:
+    """The place of a saved key, for people; `kind` is `file` or `keyring`."""
+    return key_store(settings).where(profile, kind)
 
 
-def check_place(settings: Settings, place: str) -> None:
-    """Refuses a keyring that could not be used, before somebody types a key in vain.
+def check_store(settings: Settings, kind: str) -> None:
+    """Refuses a keyring that cannot be used, before the key is typed.
 
     Raises:
-        ConfigProblem: it says why.
+        ConfigProblem: the reason.
     """
-    if place == "keyring":
+    if kind == "keyring":
         with problems(), key_store(settings).keyring():
             pass
 
 
-def kept_key(settings: Settings, profile: str, place: str) -> str:
-    """The key.
+def kept_key(settings: Settings, profile: str, kind: str) -> str:
+    """The saved key.
 
     Raises:
-        ConfigProblem: there is none, it is open to others, or cannot be read.
+        ConfigProblem: there is none, other users can read it, or it cannot be read.
     """
-    if place == "file":
-        forget_halves(settings)
+    if kind == "file":
+        remove_partial_keys(settings)
     with problems():
-        return key_store(settings).read(profile, place)
+        return key_store(settings).read(profile, kind)
 
 
-def keep(settings: Settings, profile: str, place: str, key: str) -> None:
-    """Keeps a key; one that was kept in the same place is replaced.
+def save_key(settings: Settings, profile: str, kind: str, key: str) -> None:
+    """Saves a key, replacing an earlier one.
 
     Raises:
         ConfigProblem: it cannot be written.
     """
     store = key_store(settings)
-    if place == "keyring":
+    if kind == "keyring":
         with problems(), store.keyring() as ring:
             ring.set_password(*store.account(profile), key)
         return
@@ -68,23 +68,23 @@ def keep(settings: Settings, profile: str, place: str, key: str) -> None:
     try:
         path.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.parent.mkdir(exist_ok=True, mode=0o700)
-        forget_halves(settings)
+        remove_partial_keys(settings)
         atomic_write(path, key + "\n", mode=0o600)
     except OSError as error:
         raise ConfigProblem(
-            f"cannot write {error.filename or path}: {error.strerror}; the key was not kept",
-            "TRADE_HOME chooses another folder; without keeping it: export TRADE_API_KEY",
+            f"cannot write {error.filename or path}: {error.strerror}; the key was not saved",
+            "TRADE_HOME chooses another folder; to use the key unsaved: export TRADE_API_KEY",
         ) from None
 
 
-def forget(settings: Settings, profile: str, place: str) -> bool:
+def remove_key(settings: Settings, profile: str, kind: str) -> bool:
     """Removes a key; True when there was one.
 
     Raises:
         ConfigProblem: it cannot be removed.
     """
     store = key_store(settings)
-    if place == "keyring":
+    if kind == "keyring":
         with problems(), store.keyring() as ring:
             if ring.get_password(*store.account(profile)) is None:
                 return False
@@ -92,7 +92,7 @@ def forget(settings: Settings, profile: str, place: str) -> bool:
         return True
     path = store.file(profile)
     try:
-        path.unlink()  # a link goes, what it points at stays
+        path.unlink()  # removes a link, not its target
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
@@ -100,16 +100,16 @@ def forget(settings: Settings, profile: str, place: str) -> bool:
     return True
 
 
-def forget_halves(settings: Settings) -> bool:
-    """Removes keys of all profiles that a killed login left half written; True when there were any."""
-    return remove_halves(key_store(settings).folder)
+def remove_partial_keys(settings: Settings) -> bool:
+    """Removes half-written keys of killed logins, of all profiles; True when there were any."""
+    return remove_partial_files(key_store(settings).folder)
 
 
 def service_key(settings: Settings, address: str, *, market: bool = False) -> tuple[str, str] | None:
-    """The key for the service at `address`, and where it came from; None when there is none.
+    """The key for the service at `address`, and its source; None when there is none.
 
     Raises:
-        ConfigProblem: there is one, and it is for another address, or cannot be read.
+        ConfigProblem: the key is for another address, or cannot be read.
     """
     if settings.api_key is not None:
         _refuse_project(settings, address, settings.sources.get("market_url" if market else "base_url", ""))
@@ -120,16 +120,16 @@ def service_key(settings: Settings, address: str, *, market: bool = False) -> tu
     own = addresses_of(settings.table)
     if origin_of(address) not in map(origin_of, own):
         raise _elsewhere(name, own, address, settings.sources.get("market_url" if market else "base_url", ""))
-    return kept_key(settings, name, kept), f"profile {name} ({place_of(settings, name, kept)})"
+    return kept_key(settings, name, kept), f"profile {name} ({store_name(settings, name, kept)})"
 
 
 def addresses_of(table: Mapping[str, Any]) -> list[str]:
-    """The addresses that a profile names: its key may be sent there."""
+    """The addresses of a profile, to which its key may be sent."""
     return [str(table[name]) for name in ("base_url", "market_url") if name in table]
 
 
 def refuse_http(address: str, settings: str, what: str, travels: str) -> None:
-    """The clients refuse plain http as well, but in the words of their own arguments; here it is `settings` to correct.
+    """Refuses plain http. The clients do as well, but with hints about their arguments; here the hint names `settings`.
 
     Raises:
         ConfigProblem: `travels` would be sent unencrypted.
@@ -146,7 +146,7 @@ def key_from_stdin() -> str:
     """The first line of standard input.
 
     Raises:
-        UsageProblem: that is a terminal, which would show it.
+        UsageProblem: it is a terminal, which would show the key.
         ConfigProblem: it is empty.
     """
     if sys.stdin.isatty():
@@ -161,13 +161,13 @@ def key_from_stdin() -> str:
 
 
 def without_password(address: str) -> str:
-    """The address as it may be shown."""
+    """The address without secrets, for people."""
     head, at, tail = address.rpartition("@")
     return one_line(f"{head.partition('://')[0]}://…@{tail}" if at and "://" in head else address, 200)
 
 
 def _refuse_project(settings: Settings, address: str, source: str) -> None:
-    """A project names a profile; the key of the environment does not go to that one's address for that alone."""
+    """Refuses to send the environment's key to the address of a profile that only a project file chose."""
     if not settings.sources.get("profile", "").startswith(PROJECT_FILE) or not source.startswith("profile "):
         return
     files = settings.files
@@ -183,12 +183,12 @@ def _refuse_project(settings: Settings, address: str, source: str) -> None:
 
 def _elsewhere(profile: str, addresses: list[str], address: str, source: str) -> ConfigProblem:
     own = " and ".join(dict.fromkeys(map(host_of, addresses)))
-    said = source.removeprefix("flag ") or "another setting"
+    setting = source.removeprefix("flag ") or "another setting"
     meant = f"the key is for {own}" if own else "the profile names no address of its own"
-    way = f"leave {said} out" if source.startswith("flag") else f"unset {said}"
+    way = f"leave {setting} out" if source.startswith("flag") else f"unset {setting}"
     if not own:
         way = f"trade config set base_url URL --profile {profile}"
     return ConfigProblem(
-        f"the key of profile {profile} is not sent to {host_of(address)}, which {said} names: {meant}",
-        f"{way}, or bring the key for that address: TRADE_API_KEY",
+        f"the key of profile {profile} is not sent to {host_of(address)}, which {setting} names: {meant}",
+        f"{way}, or set the key for that address: TRADE_API_KEY",
     )

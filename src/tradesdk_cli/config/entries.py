@@ -1,4 +1,4 @@
-"""The one table of settings: what fits each, which variable has it, and which files may say it."""
+"""The table of settings: valid values, variable, and the files that may set each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tradesdk.local import Profiles
 from tradesdk_cli.choices import FORMATS
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.redact import is_secret_setting
-from tradesdk_cli.text import counted, one_line, visible
+from tradesdk_cli.text import one_line, plural, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ def _number(text: str) -> int | float:
 
 
 def _hosts(urls: str) -> str:
-    """The hosts of URLs with spaces between them: a path may be a key."""
+    """The hosts of space-separated URLs, without paths, which may be keys."""
     rests = [url.partition("://")[2] for url in urls.split()]
     return " ".join(re.split(r"[/?#]", rest)[0].rpartition("@")[2] or "…" for rest in rests)
 
 
 def _is_fleet_url(value: Any) -> bool:
-    """Without a password: that has better places."""
+    """A database URL without a password."""
     if not isinstance(value, str) or not value.startswith(("postgresql://", "postgres://")):
         return False
     return ":" not in value.partition("://")[2].rpartition("@")[0] and "password=" not in value
@@ -50,13 +50,13 @@ class Entry:
     """One setting.
 
     Attributes:
-        rule: what fits, in words.
-        fits: what fits.
-        read: makes a value of text, as variables have it and `trade config set` takes it.
-        variable: the variable of the environment.
-        default: what counts when nobody says anything.
-        profile: whether a profile may say it.
-        project: whether a project's file may.
+        rule: the valid values, in words.
+        fits: whether a value is valid.
+        read: parses text, of a variable or of `trade config set`.
+        variable: the environment variable.
+        default: the default value.
+        profile: whether a profile may set it.
+        project: whether a project file may set it.
     """
 
     rule: str
@@ -68,7 +68,7 @@ class Entry:
     project: bool = False
 
     def of_text(self, text: str) -> Any:
-        """The value that a text means; None when it does not fit."""
+        """The value of a text; None when it is invalid."""
         try:
             value = self.read(text.strip())
         except (ValueError, KeyError):
@@ -89,7 +89,7 @@ def _is_seconds(value: Any) -> bool:
 
 
 _A_NAME = f"a name: {Profiles.NAME_RULE}"
-"""Of a profile, or of a mock world: it becomes the name of a file."""
+"""Valid names of profiles and mock worlds: they become file names."""
 
 ENTRIES: dict[str, Entry] = {
     "profile": Entry(_A_NAME, Profiles.is_name, variable="TRADE_PROFILE", profile=False, project=True),
@@ -126,33 +126,33 @@ SHOWN = (
     *("profile", "profiles", "mock", "world", "base_url", "market_url", "rpc_url", "allow_upfront", "fleet_url"),
     *("api_key", "output", "timeout", "retries", "verbose"),
 )
-"""What `trade config list` shows, in this order."""
+"""The settings that `trade config list` shows, in this order."""
 
 
 def names_in(*, project: bool) -> list[str]:
-    """The settings that a project file, or a profile, may have."""
+    """The settings that a project file, or a profile, may set."""
     return [name for name, entry in ENTRIES.items() if (entry.project if project else entry.profile)]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """What was probably meant."""
+    """The nearest name."""
     from difflib import get_close_matches
 
     found = get_close_matches(plain_name(name), list(known), 1, 0.6)
     return found[0] if found else None
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
-    """The same in words; what there is where nothing is near."""
+def _nearest_words(name: str, known: Iterable[str]) -> str:
+    """The same in words, or all names when none is near."""
     close = nearest(name, known)
     return f"did you mean {close}?" if close else f"there are {', '.join(known)}"
 
 
 def of_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    """The settings that variables have.
+    """The settings of the environment's variables.
 
     Raises:
-        ConfigProblem: a value does not fit.
+        ConfigProblem: a value is invalid.
     """
     found: dict[str, Any] = {}
     for name, entry in ENTRIES.items():
@@ -168,7 +168,7 @@ def of_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def check(values: Mapping[str, Any], where: str, *, project: bool) -> dict[str, Any]:
-    """The settings of a table. `where` is how the table is called.
+    """The settings of a table. `where` is the table's name for people.
 
     Raises:
         ConfigProblem: an unknown name, a value of the wrong type, a secret, or, in a project file, an address.
@@ -178,35 +178,35 @@ def check(values: Mapping[str, Any], where: str, *, project: bool) -> dict[str, 
         if is_secret_setting(name):
             raise ConfigProblem(
                 f"{where} has {visible(name)}: keys and passwords do not belong in settings",
-                "remove the line, and keep the key with: {login}",
+                "remove the line, and save the key with: {login}",
             )
         if project and name in ENTRIES and name not in names:
             raise ConfigProblem(
-                f"{where} has {name}: a project says only {', '.join(names)}",
+                f"{where} has {name}: a project sets only {', '.join(names)}",
                 'put it into a profile (trade config set), and name that: profile = "NAME"',
             )
         if name not in names:
-            meant = "did you mean kind?" if name == "mock" else _meant(name, names)
+            meant = "did you mean kind?" if name == "mock" else _nearest_words(name, names)
             raise ConfigProblem(f"{where} has {one_line(name, 60)}, which is not a setting there", meant)
         if not ENTRIES[name].fits(value):
-            hint = "{login} keeps a key" if name == "key" else f"there it is {_kind_of(value)}"
+            hint = "{login} saves a key" if name == "key" else f"there it is {_kind_of(value)}"
             raise ConfigProblem(f"{name} in {where} is not {ENTRIES[name].rule}", hint)
     return dict(values)
 
 
 def _kind_of(value: Any) -> str:
-    """What a value is, without repeating it: somebody may have put a key or a password there."""
+    """The kind of a value, without repeating it: it may be a key or a password."""
     if isinstance(value, str):
-        return f"a text of {counted(len(value), 'characters')}"
+        return f"a text of {plural(len(value), 'characters')}"
     kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "a table"}
     return kinds.get(type(value), "a date or a time")
 
 
 def parse(name: str, text: str) -> Any:
-    """A value that was typed, as a file has it.
+    """A typed value as it is written to a file.
 
     Raises:
-        UsageProblem: it does not fit.
+        UsageProblem: it is invalid.
     """
     value = ENTRIES[name].of_text(text)
     if value is None:
@@ -217,7 +217,7 @@ def parse(name: str, text: str) -> Any:
 
 
 def plain_name(name: str) -> str:
-    """The name of a setting as files have it: `base-url` is `base_url`."""
+    """The name of a setting in files: `base_url` for `base-url`."""
     return name.strip().lower().replace("-", "_")
 
 
@@ -225,13 +225,13 @@ def shown_name(name: str) -> str:
     """The name of a setting that can be shown.
 
     Raises:
-        UsageProblem: there is none of that name.
+        UsageProblem: there is no such setting.
     """
     found = plain_name(name)
     if is_secret_setting(found):
         raise UsageProblem("keys are never shown", "{trade} whoami says which one it is, and where it comes from")
     if found not in SHOWN:
-        raise UsageProblem(f"there is no setting {one_line(name, 60)}", _meant(name, SHOWN))
+        raise UsageProblem(f"there is no setting {one_line(name, 60)}", _nearest_words(name, SHOWN))
     return found
 
 
@@ -239,14 +239,14 @@ def settable_name(name: str) -> str:
     """The name of a setting that a profile can have.
 
     Raises:
-        UsageProblem: it can not; the hint says what to do.
+        UsageProblem: it cannot; the hint has the next step.
     """
     found = plain_name(name)
     if found == "key" or is_secret_setting(found):
-        raise UsageProblem("keys are not kept in settings", "{login} keeps one, trade logout forgets it")
+        raise UsageProblem("keys are not kept in settings", "{login} saves one, trade logout removes it")
     names = [known for known in names_in(project=False) if known != "key"]
     if found in names:
         return found
     if found == "mock":
         raise UsageProblem("a profile is a mock by its kind", "{trade} config set kind mock")
-    raise UsageProblem(f"there is no setting {one_line(name, 60)}", _meant(name, names))
+    raise UsageProblem(f"there is no setting {one_line(name, 60)}", _nearest_words(name, names))

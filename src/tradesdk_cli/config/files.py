@@ -1,6 +1,6 @@
 """The settings files: `config.toml` with the user's profiles, and `.trade.toml` of a project.
 
-They are read, and changed so that what else is written there stays.
+Reads them, and changes them without losing comments.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _PATIENCE = 10.0
 
 @dataclass(frozen=True)
 class Files:
-    """What the settings files say, as it was read: `read_files` makes it.
+    """The contents of the settings files, made by `read_files`.
 
     Attributes:
         project: the table of `.trade.toml`; None when there is none.
-        project_file: where it is.
+        project_file: its path.
         config: the table of `config.toml`; empty when there is none.
-        config_file: where it is, or would be; None where there is no home folder.
+        config_file: its path, whether it exists or not; None without a home folder.
     """
 
     project: Mapping[str, Any] | None = None
@@ -57,7 +57,7 @@ class Files:
 
     @property
     def default_profile(self) -> str | None:
-        """The profile that counts when none is named.
+        """The default profile.
 
         Raises:
             ConfigProblem: it is not a name.
@@ -69,7 +69,7 @@ class Files:
         """The table of a profile.
 
         Raises:
-            ConfigProblem: there is none of this name.
+            ConfigProblem: there is no such profile.
         """
         with problems():
             return self._saved.named(name)
@@ -81,7 +81,7 @@ class Files:
 
 @contextlib.contextmanager
 def problems() -> Iterator[None]:
-    """What the SDK refuses in here is a problem of the settings."""
+    """Turns the SDK's errors into ConfigProblem."""
     try:
         yield
     except ConfigError as error:
@@ -92,7 +92,7 @@ def problems() -> Iterator[None]:
 
 
 def read_files(environ: Mapping[str, str]) -> Files:
-    """What the settings files say.
+    """Reads the settings files.
 
     Raises:
         ConfigProblem: a file cannot be read or is not TOML, or others can write the one with the addresses.
@@ -102,7 +102,7 @@ def read_files(environ: Mapping[str, str]) -> Files:
     except ConfigProblem:
         if environ.get("TRADE_HOME"):
             raise
-        saved = Profiles()  # no home folder: then there are no files either
+        saved = Profiles()  # no home folder, so no files
     else:
         with problems():
             saved = Profiles.read(folder)
@@ -113,7 +113,7 @@ def read_files(environ: Mapping[str, str]) -> Files:
 
 
 def config_folder(home: str | None) -> Path:
-    """`TRADE_HOME`, or else the platform's folder for settings. It need not be there.
+    """`TRADE_HOME`, or else the platform's folder for settings. It may not exist.
 
     Raises:
         ConfigProblem: there is no home folder.
@@ -123,7 +123,7 @@ def config_folder(home: str | None) -> Path:
 
 
 def data_folder(home: str | None) -> Path:
-    """`TRADE_HOME`, or else the platform's folder for what is kept between commands. It need not be there.
+    """`TRADE_HOME`, or else the platform's folder for data. It may not exist.
 
     Raises:
         ConfigProblem: there is no home folder.
@@ -133,7 +133,7 @@ def data_folder(home: str | None) -> Path:
 
 
 def find_project() -> Path | None:
-    """The project's file, in this folder or the nearest above but not above the home folder, never of somebody else."""
+    """The project file of this folder or the nearest one above, within the home folder and owned by this user."""
     try:
         here = Path.cwd()
     except OSError:  # the folder was removed
@@ -150,7 +150,7 @@ def find_project() -> Path | None:
 
 
 def expanded(path: str) -> Path:
-    """A path that was typed, with `~` as the home folder.
+    """A typed path, with `~` as the home folder.
 
     Raises:
         ConfigProblem: there is no home folder, or it is a URL.
@@ -167,23 +167,23 @@ def expanded(path: str) -> Path:
 
 
 def change(path: Path, table: Sequence[str], values: Mapping[str, Any]) -> None:
-    """Sets settings of one table of a file; None removes one. As `changing` has it."""
+    """Sets settings of one table of a file; None removes one. See `changing`."""
     with changing(path) as (_, put):
         put(table, values)
 
 
 @contextlib.contextmanager
 def changing(path: Path) -> Iterator[tuple[dict[str, Any], Callable[[Sequence[str], Mapping[str, Any]], None]]]:
-    """Inside, no other command changes the file: what it says now, and what sets settings of a table (None removes).
+    """Locks a settings file. Yields its content and a function that sets settings of a table (None removes one).
 
-    A table is named in its parts; without any, it is what stands above all tables. A file that is not there is made,
-    readable by its owner only; through a link, it is the file that the link points at.
+    A table is named by its parts; no parts: the top level. A new file is readable by its owner only. A link is
+    followed.
 
     Raises:
         ConfigProblem: the file is not TOML, cannot be written, or cannot be changed without losing comments.
     """
     real = Path(os.path.realpath(path))
-    with _told(path):
+    with _file_errors(path):
         real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     in_use = ConfigProblem(
         f"another command is changing {path}; nothing was changed", "run it again when that one is done"
@@ -197,10 +197,10 @@ def changing(path: Path) -> Iterator[tuple[dict[str, Any], Callable[[Sequence[st
         before = now()
         text = edited(before, path, table, values)
         if text != before:
-            with _told(path):
+            with _file_errors(path):
                 atomic_write(real, text, mode=None if real.exists() else 0o600)
 
-    with locked(str(real), in_use, wait=_PATIENCE):  # else one would undo the other's change
+    with locked(str(real), in_use, wait=_PATIENCE):  # else two commands would overwrite each other's changes
         yield _table(path, now()), put
 
 
@@ -210,7 +210,7 @@ def _table(path: Path, text: str) -> dict[str, Any]:
 
 
 def edited(text: str, path: Path, table: Sequence[str], values: Mapping[str, Any]) -> str:
-    """The text with settings of one table changed; None removes one. `path` is for what is said when that fails.
+    """The text with settings of one table changed; None removes one. `path` is for error messages.
 
     Raises:
         ConfigProblem: the text is not TOML, or too unusual to be changed without losing comments.
@@ -221,42 +221,42 @@ def edited(text: str, path: Path, table: Sequence[str], values: Mapping[str, Any
         return text
     import tomlkit
 
-    with contextlib.suppress(Exception):  # tomlkit knows all of TOML but for odd corners; what comes out is read again
+    with contextlib.suppress(Exception):  # tomlkit fails on rare TOML, so its output is parsed again
         document = tomlkit.parse(text)
         _put(document, table, values)
         after = tomlkit.dumps(document)
         if _table(path, after) == wanted:
             return after
-    if "#" not in text:  # nothing would be lost
+    if "#" not in text:  # there are no comments to lose
         return tomlkit.dumps(wanted)
     names = ", ".join(".".join((*table, name)) for name in values)
     raise ConfigProblem(f"{path} cannot be changed without losing its comments", f"change {names} by hand")
 
 
-def _put(place: MutableMapping[str, Any], table: Sequence[str], values: Mapping[str, Any]) -> None:
-    """Sets the values, in a document of tomlkit as in plain tables. None removes."""
+def _put(current: MutableMapping[str, Any], table: Sequence[str], values: Mapping[str, Any]) -> None:
+    """Sets values in a tomlkit document or in plain tables. None removes one."""
     from tomlkit.items import Comment, Table, Whitespace
 
     for part in table:
-        if part not in place and not any(value is not None for value in values.values()):
+        if part not in current and not any(value is not None for value in values.values()):
             return
-        place = place.setdefault(part, {})
+        current = current.setdefault(part, {})
     for name, value in values.items():
         if value is None:
-            place.pop(name, None)
+            current.pop(name, None)
             continue
-        # A new setting stands below the others; comments behind them are about the next table, and stay before that.
-        body: list[Any] = place.value.body if isinstance(place, Table) and name not in place else []
+        # A new setting goes below the others, above trailing comments, which are about the next table.
+        body: list[Any] = current.value.body if isinstance(current, Table) and name not in current else []
         behind: list[Any] = []
         while body and isinstance(body[-1][1], (Comment, Whitespace)):
             behind.insert(0, body.pop())
-        place[name] = value
+        current[name] = value
         body.extend(behind)
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """What goes wrong is said of the file."""
+def _file_errors(path: Path) -> Iterator[None]:
+    """Turns OSError into an error that names the file."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Settings of one run: flags, then the environment, the project's file, the profile, defaults."""
+"""Settings of one run, from flags, the environment, the project file, the profile and defaults, in this order."""
 
 from __future__ import annotations
 
@@ -28,61 +28,61 @@ if TYPE_CHECKING:
 
 
 DEFAULT = "default"
-"""The source of what nobody set."""
+"""The source of a setting that is not set."""
 
 
-@dataclass(frozen=True, eq=False)  # comparing would cost every start two milliseconds
+@dataclass(frozen=True, eq=False)  # generating __eq__ would cost every start two milliseconds
 class Settings:
-    """Everything a command needs to know about how it was called."""
+    """All settings of a command."""
 
     output: str = "auto"
     fields: tuple[str, ...] = ()
-    """Which fields are printed, dotted where they are nested; empty: all."""
+    """Fields to print, dotted where nested; empty: all."""
     query: str | None = None
     """A JMESPath expression that selects from the result."""
     out: Path | None = None
-    """The file that takes the result instead of stdout."""
+    """The file for the result, instead of stdout."""
     times: Times | None = None
-    """How moments are printed; None: as is usual in the format."""
+    """How times are printed; None: as usual in the format."""
     profile: str | None = None
-    """The profile in use; None when there is none."""
+    """The profile in use, if any."""
     mock: bool = False
     world: str = "default"
     base_url: str | None = None
     market_url: str | None = None
-    """Where market data is bought: by its own setting, or where everything else is."""
+    """The address of market data: its own setting, or else the base URL."""
     rpc_url: str | None = None
-    """The nodes of Base that are asked what was paid: the hosts only, as a path may be a key."""
+    """The nodes of Base that prove payments: hosts only, as a path may be a key."""
     allow_upfront: bool = False
-    """Whether a service is paid that takes the money before it does the work."""
+    """Whether to pay a service that takes the money before it does the work."""
     fleet_url: str | None = None
-    """The PostgreSQL database of the fleet: host and database only, as the URL may have a password."""
+    """The fleet's PostgreSQL database: host and name only, as the URL may have a password."""
     fleet: str | None = field(default=None, repr=False)
-    """Its whole URL; None without a fleet, and in a mock world, whose money and limits are its own."""
+    """Its whole URL; None without a fleet, and in a mock world, which has its own ledger and limits."""
     api_key: str | None = field(default=None, repr=False)
-    """The key of the environment."""
+    """The API key of the environment."""
     timeout: float | None = None
     retries: int | None = None
-    """How often a call is sent again; None: as the SDK does it."""
+    """Retries of a call; None: the SDK's default."""
     verbose: int = 0
     debug: bool = False
     curl: bool = False
     program: str = "trade"
-    """What begins a command that continues in the same place, for hints."""
+    """The beginning of commands in hints, such as `trade --profile work`."""
     home: Path | None = None
     """`TRADE_HOME`; None means the platform's own folders."""
     table: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What the profile in use says."""
+    """The settings of the profile in use."""
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Where each setting came from: `flag --output`, `TRADE_BASE_URL`, `.trade.toml`, `profile work`, `config.toml`,
-    `default`. Of the key (`api_key`) as well, which is not read for that."""
+    """The source of each setting: `flag --output`, `TRADE_BASE_URL`, `.trade.toml`, `profile work`, `config.toml`,
+    `default`. Also of the key (`api_key`), without reading it."""
     files: Files = field(default_factory=Files, compare=False, repr=False)
-    """What the settings files say."""
+    """The settings files."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
-    """Settings of other places than somebody may expect."""
+    """Warnings about unexpected sources of settings."""
 
     def data_folder(self) -> Path:
-        """Where state is kept between commands.
+        """The folder for data.
 
         Raises:
             ConfigProblem: there is no home folder.
@@ -90,7 +90,7 @@ class Settings:
         return data_folder(None) if self.home is None else self.home
 
     def config_folder(self) -> Path:
-        """Where `config.toml` and the kept keys are.
+        """The folder of `config.toml` and the saved keys.
 
         Raises:
             ConfigProblem: there is no home folder.
@@ -101,16 +101,16 @@ class Settings:
 
 
 def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str], *, new_profile: bool = False) -> Settings:
-    """The settings of this run, files included: `resolve` says more."""
+    """The settings of this run, including files; see `resolve`."""
     return resolve(flags, environ, read_files(environ), new_profile=new_profile)
 
 
 def resolve(
     flags: Mapping[str, Any], environ: Mapping[str, str], files: Files | None = None, *, new_profile: bool = False
 ) -> Settings:
-    """The settings that `flags` (absent or None means not given), `environ` and `files` amount to.
+    """The settings from `flags` (absent or None: not given), `environ` and `files`.
 
-    With `new_profile`, or without `files`, the profile that is named need not be there.
+    With `new_profile`, or without `files`, the named profile may not exist.
 
     Raises:
         UsageProblem: flags that contradict each other or have unusable values.
@@ -129,9 +129,9 @@ def resolve(
     def pick(
         name: str, *others: tuple[Any, str], then: tuple[Any, str] = (None, ""), below: tuple[Any, str] = (None, "")
     ) -> Any:
-        """The value that counts most: flag, `others`, variable, `then`, files, `below`, default."""
+        """The first value of: flag, `others`, variable, `then`, files, `below`, default."""
         entry = ENTRIES[name]
-        given = flags.get(name) or None  # a count of 0 was not given, and --no-mock stands among the others
+        given = flags.get(name) or None  # a count of 0 was not given; --no-mock is among the others
         candidates = [(given, f"flag --{name.replace('_', '-')}"), *others]
         candidates += [(variables.get(name), entry.variable), then]
         candidates += [*((table.get(name), where) for table, where in layers), below]
@@ -147,7 +147,7 @@ def resolve(
         table = check(files.profile(profile), f"profile {profile} of {files.config_file}", project=False)
         is_mock = {"mock": table["kind"] == "mock"} if "kind" in table else {}
         layers.append(({**table, **is_mock}, f"profile {profile}"))
-    plays = table.get("kind") == "mock" and bool(flags.get("profile"))  # a person named it: as good as --mock
+    plays = table.get("kind") == "mock" and bool(flags.get("profile"))  # a person named it, so it counts as --mock
     if plays and flags.get("base_url"):
         raise UsageProblem(f"the profile {profile} is a mock, and --base-url is not", "leave one of them out")
 
@@ -159,7 +159,7 @@ def resolve(
         (True if plays else None, layers[-1][1] if layers else ""),
     )
     base_url = pick("base_url")
-    # Whoever says where the service is moves the market data too, wherever somebody who counts less says it is.
+    # A base URL also moves the market data, unless a source of at least the same rank sets the market data's URL.
     by_flag = flags.get("base_url"), "flag --base-url"
     by_environment = variables.get("base_url"), "TRADE_BASE_URL"
     market_url = pick("market_url", by_flag, then=by_environment, below=(base_url, sources["base_url"]))
@@ -192,9 +192,9 @@ def resolve(
         sources=sources,
         files=files,
     )
-    place = table.get("key")
-    sources["api_key"] = "TRADE_API_KEY" if settings.api_key else f"profile {profile} ({place})" if place else DEFAULT
-    return replace(settings, warnings=tuple(_surprises(settings, flags, environ)))
+    store = table.get("key")
+    sources["api_key"] = "TRADE_API_KEY" if settings.api_key else f"profile {profile} ({store})" if store else DEFAULT
+    return replace(settings, warnings=tuple(_override_warnings(settings, flags, environ)))
 
 
 def _check_flags(flags: Mapping[str, Any]) -> None:
@@ -207,12 +207,12 @@ def _check_flags(flags: Mapping[str, Any]) -> None:
             raise UsageProblem(f"{option} takes {entry.rule}", f"for example: {option} {example}")
 
 
-def _surprises(settings: Settings, flags: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
-    """Where a variable and a file do not say the same, and somebody may expect the other one."""
+def _override_warnings(settings: Settings, flags: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
+    """Warnings where a variable overrides a file."""
     sources, table = settings.sources, settings.table
     if settings.mock and sources["mock"].startswith((PROJECT_FILE, "profile")):
         named = [name for name in ("TRADE_BASE_URL", "TRADE_MARKET_BASE_URL") if environ.get(name)]
-        return [f"{name} is left alone: {sources['mock']} turns the mock on (--no-mock turns it off)" for name in named]
+        return [f"{name} is ignored: {sources['mock']} turns the mock on (--no-mock turns it off)" for name in named]
     if not flags.get("profile"):
         return []
     if settings.mock:
@@ -220,7 +220,7 @@ def _surprises(settings: Settings, flags: Mapping[str, Any], environ: Mapping[st
     else:
         over = [name for name in ("base_url", "market_url") if table.get(name)] + ["api_key"] * ("key" in table)
     return [
-        f"{sources[name]} goes before {name} of profile {settings.profile}"
+        f"{sources[name]} overrides {name} of profile {settings.profile}"
         for name in over
         if sources[name].startswith("TRADE_")
     ]
@@ -238,7 +238,7 @@ def _fields(given: str | None) -> tuple[str, ...]:
 
 
 def program_of(flags: Mapping[str, Any]) -> str:
-    """How the next command begins: what chose the profile and the mock on the command line is kept."""
+    """The beginning of the next command, with the options that chose the profile and the mock."""
     program, profile = "trade", flags.get("profile")
     if profile and Profiles.is_name(profile):
         program += f" --profile {'NAME' if looks_secret(profile) else profile}"
@@ -260,7 +260,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _without_user(url: str | None) -> str | None:
-    """The host and database of a URL."""
+    """Host and database of a URL."""
     if url is None:
         return None
     scheme, _, rest = re.split(r"[?#]", url)[0].partition("://")
@@ -268,7 +268,7 @@ def _without_user(url: str | None) -> str | None:
 
 
 def requested_output(argv: list[str]) -> str | None:
-    """The last `-o` on a command line that could not be parsed, so that its error has the format it asked for."""
+    """The last `-o` of a command line that could not be parsed, so that the error has this format."""
     found = None
     for index, word in enumerate(argv):
         value = None

@@ -1,1 +1,1 @@
-"""What `trade demo` shows."""
+"""The tour of `trade demo`."""

@@ -25,7 +25,7 @@ _INDENT = 4
 
 
 class Screen:
-    """Prints steps as they happen."""
+    """Prints steps."""
 
     def __init__(self, out: Output) -> None:
         self._out = out
@@ -43,22 +43,22 @@ class Screen:
         self._print(Text.assemble((f"{self._steps:>2}  ", "cyan"), (title, "bold")))
 
     def call(self, code: str) -> None:
-        """A call as code; a comment that does not fit behind it stands below it."""
+        """A call as code, with a comment after it or, if it is too long, below it."""
         line, sign, comment = code.partition("  # ")
         parts = [line, f"# {comment}"] if sign and len(code) > self._width - 2 * _INDENT else [code]
         for part in parts:
             self._print(Text(part, style="dim"), _INDENT, _INDENT)
 
     def result(self, text: str, style: str = "") -> None:
-        """What came of it."""
+        """A result."""
         self._print(Text.assemble(("✓ ", "green"), (visible(text), style)), _INDENT, 2)
 
     def table(self, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
-        """A few rows of what came."""
+        """A few rows of a result."""
         self._out.draw(lambda console: render_list(console, columns, rows, self._width, indent=_INDENT + 2))
 
     def end(self, headline: str, tries: Sequence[tuple[str, str]]) -> None:
-        """The last lines: what it amounts to, and what to try next."""
+        """The last lines: a summary, and commands to try next."""
         for text in (Text(), Text(headline, style="bold green"), Text(), Text("Try next", style="bold")):
             self._print(text)
         width = max(len(command) for command, _ in tries)
@@ -66,12 +66,14 @@ class Screen:
         for command, what in tries:
             between = "\n  " if narrow else " " * (width + 2 - len(command))
             self._print(Text.assemble((command, "cyan"), between, what), _INDENT)
-        place = Path(sys.argv[0])
-        if place.name == "trade" and shutil.which("trade") is None:  # called by its path, from a fresh environment
-            self._print(Text(f"(here trade is {place}; . {place.parent / 'activate'} puts it on the PATH)"), _INDENT)
+        script = Path(sys.argv[0])
+        if (
+            script.name == "trade" and shutil.which("trade") is None
+        ):  # called by its path, without activating the environment
+            self._print(Text(f"(here trade is {script}; . {script.parent / 'activate'} puts it on the PATH)"), _INDENT)
 
     def _print(self, text: Text, indent: int = 0, hang: int = 0) -> None:
-        """Prints `text`, indented and wrapped; lines that follow begin `hang` cells further right."""
+        """Prints `text`, indented and wrapped; the next lines begin `hang` cells further right."""
 
         def draw(console: Console) -> None:
             for number, line in enumerate(text.wrap(console, self._width - indent - hang) or [Text()]):

@@ -1,8 +1,8 @@
-"""What `trade demo` does: the lines of tour.txt, on a mock whose clock stands still.
+"""Runs the lines of tour.txt on a mock with a stopped clock.
 
-Each line begins with what it is: `##` a step · `>>>` a call that is shown and made · `!` the error that the next call
-raises · `-` what is done unseen · `?` what must hold, and what is wrong otherwise · `=` a result, `=!` one that went
-wrong on purpose · `%` a table · `~` what came on a stream. So what is shown is what is done.
+Each line begins with its kind: `##` a step · `>>>` a call that is shown and run · `!` the error that the next call
+raises · `-` code that runs without being shown · `?` an assertion and its message · `=` a result, `=!` an expected
+error · `%` a table · `~` events of a stream. So the code that is shown is the code that runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tradesdk_cli.demo.screen import Screen
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.mockworld import mock_server_class
 from tradesdk_cli.output.columns import AGENTS, SIGNALS, Column
-from tradesdk_cli.retries import heard_by, say
+from tradesdk_cli.retries import log_handler, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tradesdk_mock import MockServer
 
 START = 1_767_268_800.0
-"""2026-01-01 12:00 UTC: the mock's clock begins here in every run."""
+"""The mock's start time in every run: 2026-01-01 12:00 UTC."""
 _SEED, _TRADES = 7, 250
 _FROM_SDK = ("Budget", "Disconnected", "Ledger", "LocalSigner", "Risk", "StreamSignal")
 _PUBLISHED = (("BRETT", "BUY", 0.91), ("AERO", "SELL", 0.84), ("DEGEN", "BUY", 0.78), ("PRIME", "SELL", 0.88))
@@ -56,7 +56,7 @@ _TRY_NEXT = (
 
 
 class DemoFailed(CliError):
-    """An answer was wrong."""
+    """A check failed."""
 
     code = "demo_failed"
 
@@ -66,7 +66,7 @@ class DemoFailed(CliError):
         )
 
 
-def tell(out: Output) -> None:
+def run_tour(out: Output) -> None:
     """Runs the whole demo and prints it.
 
     Raises:
@@ -78,11 +78,11 @@ def tell(out: Output) -> None:
     from tradesdk_mock import MockClock
 
     clock, screen = MockClock(START), Screen(out)
-    out.says_waits = False  # it is over at once, by this clock
-    # Without a handler of ours, Python would print warnings of the log among the steps.
+    out.says_waits = False  # this clock never waits
+    # Without a handler, Python would print the log's warnings among the steps.
     with (
-        heard_by(partial(say, out, lambda: None), logging.DEBUG if out.settings.verbose else logging.WARNING),
-        _own_budgets_aside(),
+        log_handler(partial(say, out, lambda: None), logging.DEBUG if out.settings.verbose else logging.WARNING),
+        _without_budgets(),
         server_class(seed=_SEED, clock=clock) as server,
         TradeClient(api_key="mock_full_demo", base_url=server.url, clock=clock) as client,
     ):
@@ -102,8 +102,8 @@ def tell(out: Output) -> None:
 
 
 @contextmanager
-def _own_budgets_aside() -> Iterator[None]:
-    """Leaves the budgets of the environment out: they are for real money, and the demo has its own."""
+def _without_budgets() -> Iterator[None]:
+    """Ignores the environment's budgets, which are for real money; the demo has its own."""
     aside = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("TRADE_BUDGET_")}
     try:
         yield
@@ -112,7 +112,7 @@ def _own_budgets_aside() -> Iterator[None]:
 
 
 def _names(server: MockServer) -> dict[str, Any]:
-    """What the tour's lines may use. The wallet's key can be known by anybody: nothing is worth anything there."""
+    """Names for the tour's lines. The wallet's key is public: it holds only play money."""
     import tradesdk
     from tradesdk_cli.pay.records import brief
 
@@ -169,8 +169,8 @@ def _play(screen: Screen, names: dict[str, Any]) -> None:
                 for item in value(text):
                     if isinstance(item, tradesdk.StreamSignal):
                         came = " (from the history)" if item.replayed else ""
-                        told = f"{item.direction:<4} {item.token_symbol:<5} {item.confidence:.0%} at "
-                        screen.result(f"{told}{item.price_usd:.4g} USD{came}")
+                        signal_text = f"{item.direction:<4} {item.token_symbol:<5} {item.confidence:.0%} at "
+                        screen.result(f"{signal_text}{item.price_usd:.4g} USD{came}")
                     elif isinstance(item, tradesdk.Connected):
                         screen.result("connected" if item.connects == 1 else "connected again")
                     elif isinstance(item, tradesdk.Disconnected):
@@ -189,7 +189,7 @@ def _publish_when_open(server: MockServer, stream: SignalStream[Any]) -> list[st
 
 
 def _until_five_signals(stream: SignalStream[StreamItem]) -> Iterator[StreamItem]:
-    """What the stream yields until it has yielded as many signals as were published."""
+    """The events of the stream until all published signals have arrived."""
     from tradesdk import StreamSignal
 
     left = 5

@@ -1,7 +1,7 @@
-"""What an AI client wants to do, a person's yes or no to it, and the record that it is done once.
+"""Actions of AI clients, a person's decisions, and their state, so that each is carried out once.
 
-Tools prepare actions here and carry out approved ones. Only `Decisions` says yes or no, and only `trade approve` makes
-one: no tool can. They are kept in a SQLite file beside the ledger, which only its owner may read.
+Tools prepare actions here and carry out approved ones. Only `Decisions` approves or refuses, and only `trade approve`
+makes one: no tool can. They are kept in a SQLite file beside the ledger, which only its owner may read.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tradesdk_cli.errors import CONFIG, CONFLICT, NOT_FOUND, CliError
-from tradesdk_cli.text import counted, unmistakable
+from tradesdk_cli.text import plural, unmistakable
 
 State = Literal["pending", "approved", "refused", "started", "done", "unknown"]
 
 VALID = 600
-"""Seconds from the preparation of an action until it must be approved and begun; so long a refusal holds, too."""
+"""Seconds within which a prepared action must be approved and begun; a refusal also holds that long."""
 KEPT = 31 * 24 * 3600
-"""Seconds after which an action is forgotten: a little longer than the ledger keeps the answer of a named purchase."""
+"""Seconds after which an action is deleted: a little longer than the ledger keeps the answer of a named purchase."""
 MOST_PENDING = 20
-"""Actions that may wait for a person at a time, so that a flood of them hides none."""
+"""Maximum of pending actions, so that a flood hides none."""
 
 _BEGUN: tuple[State, ...] = ("started", "done", "unknown")
 _NEARLY = 0.01
-"""Numbers that differ by no more than this part are the same to somebody who said no to one of them."""
-_ALPHABET = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # nothing that is read as something else
+"""A refusal also covers numbers that differ by at most this fraction."""
+_ALPHABET = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # no characters that look alike
 _CODE_LENGTH = 8
 _SCHEMA = """
 CREATE TABLE action (
@@ -64,9 +64,9 @@ class ApprovalError(CliError):
 
 @dataclass(frozen=True)
 class Action:
-    """A change or purchase that was prepared: what it is exactly, and its state, by Unix seconds.
+    """A prepared change or purchase: its exact content, its state, and times in Unix seconds.
 
-    `approved` still has to be carried out; `unknown` was begun, and nobody knows how it ended.
+    `approved` is not yet carried out; `unknown` was begun, and its outcome is unknown.
     """
 
     code: str
@@ -83,20 +83,20 @@ class Action:
 
     @property
     def price(self) -> Decimal | None:
-        """What it costs, in dollars; None for a change."""
+        """Its price in dollars; None for a change."""
         return Decimal(self.content["price_usd"]) if self.is_purchase else None
 
     @property
     def heading(self) -> str:
-        """What it does, in words of this program alone."""
+        """What it does, without untrusted text."""
         if not self.is_purchase:
             return f"{self.content['do']} an agent"
         tokens = len(self.content["body"].get("tokens", ()))
-        return f"buy {self.content['what']}" + (f" for {counted(tokens, 'tokens')}" if tokens else "")
+        return f"buy {self.content['what']}" + (f" for {plural(tokens, 'tokens')}" if tokens else "")
 
     @property
     def summary(self) -> str:
-        """The same with tokens, or with the agent's id and name."""
+        """What it does, with the tokens, or the agent's id and name."""
         if self.is_purchase:
             about = [token["identifier"] for token in self.content["body"].get("tokens", ())]
         else:
@@ -109,11 +109,11 @@ class Action:
         return self.created + VALID
 
     def expired(self, now: float) -> bool:
-        """Whether it was not begun in time."""
+        """True when it was not begun in time."""
         return self.state in ("pending", "approved") and now >= self.expires
 
     def in_force(self, now: float) -> bool:
-        """Whether the same request gets this one.
+        """Whether the same request gets this action.
 
         A begun purchase stays: the same name continues it. A begun change and a refusal hold for a while.
         """
@@ -129,16 +129,16 @@ def digest_of(content: Mapping[str, Any]) -> str:
 
 
 class Approvals:
-    """What tools can do: prepare an action, ask about it, begin it once, and write down how it ended.
+    """The part for tools: prepare an action, read its state, begin it once, and store its outcome.
 
-    Each method is one atomic step, over threads and processes.
+    Each method is one atomic step across threads and processes.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def prepare(self, content: Mapping[str, Any], effect: Mapping[str, Any], now: float) -> Action:
-        """An action that waits for a person; or the one in force, or a refusal of the same `effect`.
+        """A pending action: a new one, or the one in force, or a refusal of the same `effect`.
 
         Raises:
             ApprovalError: `too_many_pending`.
@@ -165,12 +165,12 @@ class Approvals:
             return _in_force(db, content, now)
 
     def refused(self, effect: Mapping[str, Any], now: float) -> bool:
-        """Whether a person refused the same, however it was written."""
+        """Whether a person refused the same effect, however it is written."""
         with self._transaction() as db:
             return _refusal(db, effect, now) is not None
 
     def begun(self, purchase: str, now: float) -> Action | None:
-        """The purchase of this name that a person approved and that was begun."""
+        """The approved and begun purchase of this name."""
         with self._transaction() as db:
             found = _actions(db, "purchase = ? AND state IN ('started', 'done', 'unknown')", purchase)
             return next((one for one in found if one.in_force(now)), None)
@@ -180,24 +180,24 @@ class Approvals:
             return next(_actions(db, "code = ?", code.strip().upper()), None)
 
     def all(self, now: float) -> list[Action]:
-        """All actions that are kept, newest first."""
+        """All stored actions, newest first."""
         with self._transaction() as db:
             return list(_actions(db, "updated > ?", now - KEPT))
 
     def begin(self, action: Action, now: float) -> bool:
-        """Begin an approved action. True for one caller only; a purchase may also be continued, by its name."""
+        """Begin an approved action. True for one caller only; a purchase can also be continued by its name."""
         if action.is_purchase and action.state in _BEGUN:
             return True
         return not action.expired(now) and self._change(action.code, "started", ("approved",), now)
 
     def end(self, action: Action, state: Literal["done", "unknown"], outcome: Mapping[str, Any], now: float) -> None:
-        """Write down how it ended. If that cannot be written, it stays begun, and is not begun again."""
-        with suppress(ApprovalError):  # what has happened is the answer
+        """Store the outcome. If that fails, the action stays begun, and is not begun again."""
+        with suppress(ApprovalError):  # the result matters more than this error
             self._change(action.code, state, _BEGUN, now, outcome)
 
     def reopen(self, action: Action, now: float) -> None:
-        """Nothing was sent: it may still be begun, in its time; not if that cannot be written."""
-        with suppress(ApprovalError):  # why nothing was sent is the answer
+        """Nothing was sent: the action can be begun again while it is valid, if this can be written."""
+        with suppress(ApprovalError):  # the reason why nothing was sent matters more than this error
             self._change(action.code, "approved", ("started",), now)
 
     def _change(
@@ -208,7 +208,7 @@ class Approvals:
         now: float,
         outcome: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Move an action to another state; False, and nothing is changed, when it is in none of those `expected`."""
+        """Move an action to another state; False, without a change, unless its state is one of `expected`."""
         values = (state, now, None if outcome is None else json.dumps(outcome), code, *expected)
         with self._transaction() as db:
             done = db.execute(
@@ -255,14 +255,14 @@ class Approvals:
         if os.name != "nt" and mode & 0o077:
             raise ApprovalError(
                 "approvals_exposed",
-                f"other users can read or change {self.path} (mode {mode:04o}), so nothing in it is believed",
+                f"other users can read or change {self.path} (mode {mode:04o}), so it is not used",
                 f"check what is in it, then: chmod 600 {self.path}",
                 exit_code=CONFIG,
             )
 
 
 def _actions(db: sqlite3.Connection, where: str, value: object) -> Iterator[Action]:
-    """Newest first. One whose content was changed in the file is refused, and all others with it."""
+    """Rows, newest first. Raises if the content of one was changed in the file."""
     rows = db.execute(f"SELECT {_FIELDS} FROM action WHERE {where} ORDER BY created DESC, rowid DESC", (value,))  # noqa: S608
     for code, digest, content, created, updated, state, outcome in rows:
         read = json.loads(content)
@@ -276,7 +276,7 @@ def _in_force(db: sqlite3.Connection, content: Mapping[str, Any], now: float) ->
 
 
 def _parts(effect: Mapping[str, Any]) -> tuple[str, list[float]]:
-    """The hash of all of it but its numbers, and these."""
+    """The hash of the content without numbers, and the numbers."""
     names = sorted(name for name, value in effect.items() if type(value) in (int, float))
     rest = {name: value for name, value in effect.items() if name not in names}
     return digest_of({"rest": rest, "numbers": names}), [effect[name] for name in names]
@@ -292,15 +292,15 @@ def _refusal(db: sqlite3.Connection, effect: Mapping[str, Any], now: float) -> A
 
 
 def approvals_file(ledger: Path) -> Path:
-    """The approvals of a ledger lie beside it."""
+    """The approvals file beside the ledger."""
     return ledger.with_name(ledger.name + "-approvals")
 
 
 class Decisions(Approvals):
-    """What a person can do: say yes or no."""
+    """The part for a person: approve or refuse."""
 
     def waiting(self, code: str, now: float) -> Action:
-        """The action that waits under this code.
+        """The pending action with this code.
 
         Raises:
             ApprovalError: there is none, it has expired, or it was decided before.
@@ -310,16 +310,16 @@ class Decisions(Approvals):
             shown = code if code.isalnum() and len(code) <= _CODE_LENGTH * 2 else "with that code"
             raise ApprovalError("approval_unknown", f"there is no action {shown}", listed, exit_code=NOT_FOUND)
         if action.expired(now):
-            told = f"{action.code} has expired: nothing was done"
-            raise ApprovalError("approval_expired", told, "the client can prepare it again")
+            message = f"{action.code} has expired: nothing was done"
+            raise ApprovalError("approval_expired", message, "the client can prepare it again")
         if action.state != "pending":
-            words = {"started": "has begun", "unknown": "was begun, and how it ended is unknown"}
+            words = {"started": "has begun", "unknown": "was started, and its outcome is unknown"}
             state = words.get(action.state, f"is {action.state}")
             raise ApprovalError("approval_decided", f"{action.code} {state} already", listed)
         return action
 
     def decide(self, action: Action, *, yes: bool, now: float) -> Action:
-        """Approve or refuse an action that waits.
+        """Approve or refuse a pending action.
 
         Raises:
             ApprovalError: it has expired, or was decided meanwhile.

@@ -1,4 +1,4 @@
-"""What a tool is given: checked, and read as times, purchases and changes."""
+"""Arguments of tools: checked, and converted to times, purchases and changes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _INTEGER = re.compile(r"-?[0-9]{1,9}")
 _LARGEST = 20_000
-"""Characters of all arguments."""
+"""Maximum characters of all arguments."""
 
 
 def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a tool, when they fit its schema.
+    """The arguments of a tool, checked by its schema.
 
     Raises:
-        Fault: `invalid_arguments`, with the first that does not fit.
+        Fault: `invalid_arguments`, with the first invalid one.
     """
     from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has none
 
@@ -47,7 +47,7 @@ def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _usual(value: Any, schema: Mapping[str, Any]) -> Any:
-    """The same without what is null, and with what other clients write for integers ("5", 2.0) and chains (8453)."""
+    """The arguments without nulls, and with other spellings of integers ("5", 2.0) and chains (8453) converted."""
     if isinstance(value, Mapping):
         known = schema.get("properties", {})
         return {name: _usual(inner, known.get(name, {})) for name, inner in value.items() if inner is not None}
@@ -61,7 +61,7 @@ def _usual(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def _reason(error: Any) -> str:
-    """What is wrong, without the value: it may be huge."""
+    """The error without the value, which may be huge."""
     if error.validator in ("required", "additionalProperties"):
         return str(error.message)
     wanted = error.validator_value
@@ -87,7 +87,7 @@ def walk_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _ARGUMENTS = {"limit": "limit", "since": "start", "until": "end", "signal_type": "signal_type", "sort_by": "sort_by"}
-"""What may be said of a purchase, and the argument of the SDK's method that it is."""
+"""Arguments of a purchase, by the SDK's names."""
 
 
 def call_of(given: Mapping[str, Any]) -> Call:
@@ -109,7 +109,7 @@ def call_of(given: Mapping[str, Any]) -> Call:
 
 
 def body_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is sent for a change."""
+    """The body of a change."""
     body = {name: given[name] for name in given if name not in ("operation", "id") and given[name] != {}}
     if "chain" in body:
         body["chain_id"] = CHAINS[body.pop("chain")]

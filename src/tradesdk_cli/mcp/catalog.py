@@ -1,4 +1,4 @@
-"""The tools that an AI client sees: names, descriptions, arguments, results and hints, by what it may do."""
+"""The tools of a session, by its rights: names, descriptions, arguments, results and hints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DATA = ("prices", "signals", "history", "win-rate", "avg-prices", "top", "metrics")
-"""What can be bought, by the verbs of `trade market`."""
+"""The data for sale, by the verbs of `trade market`."""
 CHAINS = {"base": 8453, "bnb": 56}
 MOST_ROWS = 50
 FEW_ROWS = 20
@@ -31,7 +31,7 @@ class Scope:
 
     Attributes:
         write: whether agents may be changed.
-        spend: micro-dollars that the session may spend; 0: nothing is for sale.
+        spend: micro-dollars that the session may spend; 0: no purchases.
         auto: micro-dollars up to which a purchase needs no approval.
     """
 
@@ -42,7 +42,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool, as it is listed."""
+    """A tool in the list."""
 
     name: str
     description: str
@@ -61,7 +61,7 @@ class Tool:
         return {**schema, "required": list(self.required)} if self.required else schema
 
     def listed(self) -> dict[str, Any]:
-        """What `tools/list` says about it."""
+        """Its entry in `tools/list`."""
         return {
             "name": self.name,
             "title": self.name.replace("_", " ").capitalize(),
@@ -250,7 +250,7 @@ _MARKET_BUY = Tool(
     },
     ("data", "purchase"),
     read_only=False,
-    # Money that is spent does not come back. The same arguments have the same name, and are paid for once.
+    # Destructive, as money does not come back; idempotent, as the same name is paid for once.
     destructive=True,
 )
 _AGENT_CHANGE = Tool(

@@ -1,4 +1,4 @@
-"""What is written into the settings of MCP clients so that they start `trade mcp`."""
+"""Settings with which MCP clients start `trade mcp`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ CLIENTS = {
     "codex": "Codex: ~/.codex/config.toml",
     "vscode": "VS Code: .vscode/mcp.json in the project",
 }
-"""The clients that are known, and the files that they read."""
+"""Known clients, and their settings files."""
 
 PLACES = ("TRADE_HOME", "TRADE_PROFILE", "TRADE_MOCK", "TRADE_BASE_URL", "TRADE_MARKET_BASE_URL", "TRADE_FLEET")
-"""Variables that say where state, service and fleet are: clients start a server without those of a shell."""
+"""Variables for data folder, service and fleet: clients start servers without the shell's environment."""
 
 
 def this_program() -> list[str]:
-    """The words that start this very program, whatever else is called `trade` on somebody's PATH."""
+    """The command line of this program, whatever `trade` on the PATH is."""
     started = Path(os.path.abspath(sys.argv[0]))
     if started.stem != "trade" or not started.is_file():
         return [sys.executable, "-m", "tradesdk_cli"]
@@ -32,7 +32,7 @@ def this_program() -> list[str]:
 
 
 def configuration(client: str, words: Sequence[str], environ: Mapping[str, str]) -> str:
-    """The text for the file of a client that is to run `words`."""
+    """The settings of a client that runs `words`."""
     command, *args = words
     if client == "codex":
         quoted = [f"{name} = {json.dumps(value)}" for name, value in environ.items()]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.mcp.tools import Toolbox
 
 _ANSWER_WITHIN = 20.0
-"""Seconds in which a person may answer what a client shows them; the action waits on. Clients wait for both."""
+"""Seconds that a client's question waits for a person; the action itself waits longer. Clients wait for both."""
 _QUESTION = "approve"
 _NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -34,7 +34,7 @@ def server_of(toolbox: Toolbox) -> Server[Any]:
 async def serve_stdio(toolbox: Toolbox) -> None:
     """Serve one client over standard input and output, until it closes its end.
 
-    What libraries print meanwhile goes to stderr: the SDK keeps the real stdout for the protocol.
+    Output of libraries goes to stderr: the protocol owns the real stdout.
     """
     server = server_of(toolbox)
     async with toolbox, stdio_server() as (reader, writer):
@@ -63,7 +63,7 @@ class _Handlers:
     ) -> types.CallToolResult | types.InputRequiredResult:
         end = anyio.current_time() + self._toolbox.within
         result, waiting = await self._answer(params)
-        # The question is a courtesy: whatever a client answers, only the approval counts, which it cannot give.
+        # The question only notifies: a client's answer cannot approve; only trade approve can.
         if waiting is None or params.input_responses is not None or not _can_ask(ctx):
             return result
         code = waiting["code"]
@@ -77,18 +77,18 @@ class _Handlers:
         with anyio.move_on_after(min(_ANSWER_WITHIN, end - anyio.current_time())):
             try:
                 await ctx.session.elicit_form(question, _NO_FIELDS, related_request_id=ctx.request_id)
-            except Exception:  # a client that cannot ask, or answers nonsense: the action waits all the same
+            except Exception:  # the client cannot ask, or its answer is invalid: the action still waits
                 return result
         return (await self._answer(params, within=end - anyio.current_time()))[0]
 
     async def _answer(
         self, params: types.CallToolRequestParams, within: float | None = None
     ) -> tuple[types.CallToolResult, dict[str, Any] | None]:
-        """The result of a call; and what waits for a person, if that is the result."""
+        """The result of a call, and the pending action, if it is one."""
         try:
             found = await self._toolbox.call(params.name, params.arguments or {}, within=within)
         except Fault as fault:
-            # Without structured content: clients check that of an error by the schema of results, too.
+            # No structured content: clients validate that of errors against the output schema, too.
             content: list[types.ContentBlock] = [types.TextContent(type="text", text=to_json(fault.as_dict()))]
             return types.CallToolResult(content=content, is_error=True), None
         content = [types.TextContent(type="text", text=to_json(found))]

@@ -1,4 +1,4 @@
-"""What one session may spend, on top of the budgets of the ledger."""
+"""The spending limit of a session, besides the ledger's budgets."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from tradesdk_cli.text import dollars, usd
 
 
 class SessionLimit:
-    """Counts each purchase once, by its name, before it is bought; only what was surely not sent is given back.
+    """Counts each purchase once, by its name, before it is made.
 
-    All amounts are micro-dollars.
+    Only a purchase that was certainly not sent is subtracted again. Amounts are micro-dollars.
     """
 
     def __init__(self, limit: int) -> None:
@@ -18,7 +18,7 @@ class SessionLimit:
 
     @property
     def spent(self) -> int:
-        """What was, or may have been, spent."""
+        """The amount that was or may have been spent."""
         return sum(self._counted.values())
 
     @property
@@ -26,7 +26,7 @@ class SessionLimit:
         return max(0, self.limit - self.spent)
 
     def check(self, purchase: str, price: int) -> None:
-        """Refuse what would not fit, before anybody is asked about it.
+        """Refuse a purchase above the limit, before a person is asked.
 
         Raises:
             Fault: `over_session_limit`.
@@ -50,5 +50,5 @@ class SessionLimit:
         return before == 0
 
     def release(self, purchase: str) -> None:
-        """Nothing was sent for it, or it was paid before."""
+        """Subtract it: nothing was sent, or it was paid before."""
         self._counted.pop(purchase, None)

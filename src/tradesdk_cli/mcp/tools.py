@@ -1,4 +1,4 @@
-"""The tools themselves: from checked arguments to an answer, by the public clients of the SDK."""
+"""The tools: from checked arguments to a result, with the public clients of the SDK."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PREFIX = "mcp/"
-"""Purchases of AI clients have names of their own: they cannot take those of a person's jobs."""
+"""Prefix of names of AI clients' purchases, so that they cannot use names of other jobs."""
 AT_ONCE = 8
-"""Reads that are worked on at the same time, and so many purchases and changes; more of them wait."""
+"""Maximum of concurrent reads, and of concurrent writes; more wait."""
 WITHIN = 50.0
-"""Seconds after which every tool has answered: clients give up after 60."""
+"""Seconds within which every tool answers: clients time out after 60."""
 _READ_WITHIN, _CHANGE_WITHIN = 30.0, 45.0
-"""Seconds that a request may take with its retries."""
+"""Seconds for a request with its retries."""
 _LIST_FOR = 3600.0
-"""Seconds for which the symbols of tokens are kept."""
+"""Seconds for which the list of tokens is cached."""
 _LISTS = ("agents", "trades", "positions")
 _MOST_AGENTS = 100
 _MOST_TOKENS = 500
 _LARGEST = 64_000
-"""Characters of an answer."""
+"""Maximum characters of a result."""
 _MOVING = ("stats", "updated_at")
-"""Of an agent: what changes by itself. A change that was approved still holds then."""
+"""Fields of an agent that change by themselves. An approval stays valid then."""
 _STATS = ("total_pnl_usd", "win_rate_pct", "total_trades")
 
 Answer = dict[str, Any]
@@ -64,7 +64,7 @@ class Toolbox:
         self.approvals = Approvals(approvals_file(run.ledger_file))
         self._run = run
         self._now = now
-        self._places = [anyio.CapacityLimiter(AT_ONCE) for _ in range(2)]
+        self._limiters = [anyio.CapacityLimiter(AT_ONCE) for _ in range(2)]
         self._writes = Writes()
         self._opening = anyio.Lock()
         self._opened: dict[str, Any] = {}
@@ -83,14 +83,14 @@ class Toolbox:
                 await client.aclose()
 
     async def finish(self) -> None:
-        """Waits until what was sent has ended; nothing is sent after it."""
+        """Waits for requests under way; nothing is sent afterwards."""
         await self._writes.finish()
 
     async def call(self, name: str, arguments: Mapping[str, Any], *, within: float | None = None) -> Answer:
-        """The answer of a tool.
+        """The result of a tool.
 
         Raises:
-            Fault: it says why there is none, and what can be done.
+            Fault: the reason, and the next step.
         """
         tool = self.tools.get(name)
         if tool is None:
@@ -98,7 +98,7 @@ class Toolbox:
         given = checked(tool, arguments)
         writes = name in ("market_buy", "agent_change") or given.get("action") == "resume"
         with anyio.move_on_after(self.within if within is None else within):
-            async with self._places[writes]:
+            async with self._limiters[writes]:
                 try:
                     answer = self._list(name, given) if name in _LISTS else getattr(self, f"_{name}")(given)
                     return fitting(await answer)
@@ -108,7 +108,7 @@ class Toolbox:
             raise own("timeout")
         raise own("still_under_way", retryable=True, about={} if name == "agent_change" else {"charged": "unknown"})
 
-    # Clients: made at the first call, so that the server starts at once and says later what is missing
+    # Clients: made at the first call, so that the server starts at once and reports missing settings later
 
     async def _client(self, name: str, make: Callable[[Any], Any]) -> Any:
         def opened() -> None:
@@ -136,10 +136,10 @@ class Toolbox:
         return client
 
     async def _ask(self, step: Callable[..., T], *given: Any) -> T:
-        """A step of the approvals, with the time. It blocks, so it is done in a thread."""
+        """A step of the approvals with the current time, in a thread because it blocks."""
         return await anyio.to_thread.run_sync(partial(step, *given, self._now()))
 
-    # Reading
+    # Reads
 
     async def _account(self, given: Answer) -> Answer:
         client = await self._trade()
@@ -159,7 +159,7 @@ class Toolbox:
         return answer
 
     async def _list(self, name: str, given: Answer) -> Answer:
-        """A tool that has the SDK's name, and its filters as arguments."""
+        """A list by its name in the SDK, with filters as arguments."""
         resource = getattr(await self._trade(), name)
         if "id" in given:
             return _item(wire(await resource.get(given["id"])), given)
@@ -208,7 +208,7 @@ class Toolbox:
     async def _market_tokens(self, given: Answer) -> Answer:
         cursor = given.get("cursor", "0")
         if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 6):
-            raise own("invalid_arguments", "cursor is none that this tool gave")
+            raise own("invalid_arguments", "cursor is not from this tool")
         wanted = given.get("search", "").casefold()
         rows = [
             wire(token)
@@ -240,7 +240,7 @@ class Toolbox:
         left = quote.spending.left_usd
         spend = self.scope.spend
         answer = {
-            "what": call.told(),
+            "what": call.description(),
             "price_usd": plain_dollars(quote.price),
             "budgets_leave_usd": None if left is None else plain_dollars(left),
             "session_leaves_usd": plain_dollars(usd(self.limit.left)),
@@ -286,7 +286,7 @@ class Toolbox:
         return await self._bought(buy, call.verb, given, action, purchase, 0 if is_paid else quote.amount)
 
     async def _allowed(self, call: Call, content: Answer, action: Action | None, amount: int) -> Action | None:
-        """Whose yes it has: None where `--auto-spend` of this session is enough."""
+        """The approved action of a purchase; None when `--auto-spend` allows it."""
         tokens = [token.casefold() for token in call.tokens]
         if tokens and (self._symbols_at is None or anyio.current_time() > self._symbols_at + _LIST_FOR):
             await self._supported()
@@ -311,7 +311,7 @@ class Toolbox:
         purchase: str,
         amount: int,
     ) -> Answer:
-        """What was bought. When this is canceled, it stays counted and begun: the same call continues it."""
+        """Buys. When canceled, the purchase stays counted and begun: the same call continues it."""
         new = amount > 0 and self.limit.take(purchase, amount)
         if action is not None and not await self._ask(self.approvals.begin, action):
             if new:
@@ -341,11 +341,11 @@ class Toolbox:
             await self._ask(self.approvals.end, action, state, outcome)
 
     def _delivered(self, verb: str, result: MarketResult[Any], given: Answer) -> Answer:
-        from tradesdk_cli.pay.buy import PER_SIGNAL, a_row_each, records
+        from tradesdk_cli.pay.buy import PER_SIGNAL, records, signal_rows
 
         rows = records(verb, result.data)
         if verb in PER_SIGNAL:
-            rows = a_row_each(rows)
+            rows = signal_rows(rows)
         start = given.get("offset", 0)
         shown = rows[start : start + MOST_ROWS]
         payment = result.payment
@@ -449,23 +449,23 @@ class Toolbox:
             }
             action = await self._ask(self.approvals.prepare, content, effect)
         if action.state == "pending":
-            told = {name: {"before": _inside(before.get(name)), "after": _inside(changes[name])} for name in changes}
+            diff = {name: {"before": _inside(before.get(name)), "after": _inside(changes[name])} for name in changes}
             return {
                 **self._required(action),
-                "changes": {"before": marked(before), "after": None} if operation == "delete" else told,
+                "changes": {"before": marked(before), "after": None} if operation == "delete" else diff,
             }
         if action.state == "refused":
             raise own("approval_refused")
         return await self._carry_out(operation, given.get("id", ""), body, action)
 
     def _account_mark(self) -> str:
-        """Tells accounts apart in what is approved; the key cannot be found from it."""
+        """A hash that identifies the account in an approval, without revealing the key."""
         base_url = self._run.settings.base_url or ""
         key = self._run.api_key(base_url)
         return hashlib.sha256(f"{base_url}\n{'' if key is None else key[0]}".encode()).hexdigest()[:16]
 
     async def _before(self, operation: str, given: Answer, body: Answer) -> Answer:
-        """The agent as it is now, by dotted names."""
+        """The current agent, by dotted names."""
         client = await self._trade()
         if operation == "create":
             missing = [name for name in ("name", "wallet_id", "chain") if name not in given]
@@ -514,7 +514,7 @@ class Toolbox:
         return answer if agent is None else {**answer, "item": marked(wire(agent)), "note": NOTE}
 
 
-# Answers
+# Results
 
 
 def _item(item: Mapping[str, Any], given: Mapping[str, Any]) -> Answer:
@@ -536,19 +536,19 @@ def _inside(value: Any) -> Any:
 
 
 def fitting(answer: Answer) -> Answer:
-    """The answer, unless it is larger than a client can use."""
+    """The result, unless it is too large for a client."""
     if len(to_json(answer)) > _LARGEST:
         raise own("answer_too_large")
     return answer
 
 
 def _is_paid(payment: Payment | None) -> bool:
-    """Whether its answer is here: it costs nothing more, and no limit."""
+    """Whether the ledger has its answer, so that it costs nothing."""
     return payment is not None and payment.stage.value == "answered"
 
 
 def _nothing_happened(error: Exception) -> bool:
-    """Whether what failed surely paid and changed nothing."""
+    """Whether the failed call certainly paid and changed nothing."""
     from tradesdk import APIError, PaymentOutcomeUnknownError, TradeError
     from tradesdk_cli.errors import CliError
 

@@ -1,4 +1,4 @@
-"""Purchases and changes while they are carried out: each answers in time, and what was sent ends by itself."""
+"""Runs purchases and changes: each call answers in time, and a request under way is always completed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Writes:
-    """Runs each write in a task of its own. Use it as an async context manager, which waits for their ends."""
+    """Runs each write in its own task. The async context manager waits for all of them."""
 
     def __init__(self) -> None:
         self._under_way: dict[str, tuple[anyio.CancelScope, anyio.Event]] = {}
@@ -30,16 +30,16 @@ class Writes:
         await self._stack.aclose()
 
     async def finish(self) -> None:
-        """Begin nothing more, send nothing more, and wait until what was sent has ended."""
+        """Start and send nothing more, and wait for requests under way."""
         self._ends = True
         for scope, end in tuple(self._under_way.values()):
             scope.cancel()
             await end.wait()
 
     async def run(self, key: str, work: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
-        """The result of `work`, after others of the same key.
+        """The result of `work`, after earlier work of the same key.
 
-        When the caller is canceled, `work` is too. The SDK and `agent_change` let what was sent end even then, and the
+        Canceling the caller cancels `work`. The SDK and `agent_change` still complete a request under way, and the
         caller does not wait for that.
         """
         while (other := self._under_way.get(key)) is not None:

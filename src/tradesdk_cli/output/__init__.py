@@ -1,1 +1,1 @@
-"""Results: their formats, the parts of them that are wanted, tables for people, and files that take them."""
+"""Output: formats, selected fields, tables for people, and output files."""

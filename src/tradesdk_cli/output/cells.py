@@ -1,7 +1,4 @@
-"""Values as people read them in tables: money, prices, shares, times and states.
-
-Machine formats never come here: they have the service's own values.
-"""
+"""Values for people in tables: money, prices, percentages, times and states. Machine formats have the raw values."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.output.columns import Kind
 
     Clock = Callable[[], float | Literal["unix"]]
-    """What times are told from; "unix": they are printed as Unix seconds."""
+    """The reference for relative times; "unix": times are printed as Unix seconds."""
 
 _STATES = {
     "active": "green",
@@ -53,17 +50,16 @@ _EXACT = re.compile(r"(-?)(\d{1,15})(\.\d{1,18})?")
 _VAST, _TINY = 1e15, 1e-20
 _NO_CENTS = 1e6
 _NEAR = 1.0
-"""Percent from a stop or a take profit that are worth a look."""
+"""Percent from a stop or a take profit at which it is highlighted."""
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _DATE_INSTEAD = 30 * _DAY
 _EMOJI_STYLE = "\ufe0f"
 
 
 def cell(kind: Kind, value: Any, now: float | Literal["unix"] | None = None) -> Text:
-    """A value as it is shown. What does not have the expected type is shown as it is.
+    """A value as it is shown. A value of another type than expected is shown as it is.
 
-    With `now` (Unix seconds) a time is told from there: `3 min ago`; without it, it is a moment in UTC; with "unix",
-    it is Unix seconds.
+    With `now` (Unix seconds), a time is relative: `3 min ago`; without it, it is in UTC; with "unix", in Unix seconds.
     """
     if value is None or (kind == "trigger" and value == 0):
         return Text("-", style="dim")
@@ -72,9 +68,9 @@ def cell(kind: Kind, value: Any, now: float | Literal["unix"] | None = None) -> 
             return Text(str(as_time(value, "unix")))
         return Text(moment(seconds) if now is None or kind == "moment" else short_ago(seconds, now))
     if kind in ("usd", "price", "trigger") and isinstance(value, str) and (exact := _EXACT.fullmatch(value)):
-        return Text(f"{exact[1]}${int(exact[2]):,}{exact[3] or ''}")  # text is exact: no digit is left out
+        return Text(f"{exact[1]}${int(exact[2]):,}{exact[3] or ''}")  # text is exact: keep all digits
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        # A selector of emoji style has no width of its own, and terminals differ in what it does to its neighbour.
+        # The width of an emoji variation selector differs between terminals.
         text = visible(value if isinstance(value, str) else to_json(value)).replace(_EMOJI_STYLE, "")
         return Text(text, style=_STATES.get(text, "")) if kind == "state" else Text(text)
     return _number(kind, value)
@@ -108,32 +104,32 @@ def _number(kind: Kind, value: float) -> Text:
 
 
 def _colored(value: float, text: str) -> Text:
-    """Gains and losses; what rounds to nothing is neither."""
+    """Style of gains and losses; an amount that rounds to zero has none."""
     return Text(text, style="" if text[0] not in "+-" else "green" if value > 0 else "red")
 
 
 def _signed(value: float, digits: str, unit: str = "") -> str:
-    """`+$1.00`, `-$1.00`, and `$0.00` without a sign, however it came to be nothing."""
+    """`+$1.00`, `-$1.00`, and `$0.00` without a sign, also for a rounded amount."""
     if not any(digit in "123456789" for digit in digits):
         return unit + digits
     return f"{'-' if value < 0 else '+'}{unit}{digits}"
 
 
 def _amount(value: float) -> str:
-    """Two decimals and thousands apart; no cents above a million, an exponent where nobody would count the digits."""
+    """Two decimals and thousands separators; no cents above a million; an exponent for huge numbers."""
     if value >= _VAST:
         return f"{value:.6g}"
     return f"{value:,.2f}" if value < _NO_CENTS else f"{value:,.0f}"
 
 
 def _grouped(value: float) -> str:
-    """A number with its thousands apart, all its digits kept."""
+    """A number with thousands separators and all its digits."""
     text = f"{value:,}"
     return text.removesuffix(".0") if abs(value) < _VAST else f"{value:.6g}"
 
 
 def price(value: float) -> str:
-    """A price with enough digits and never an exponent that hides them: 3,912.44, 1.2346, 0.00001234."""
+    """A price with enough digits and without an exponent: 3,912.44, 1.2346, 0.00001234."""
     size = abs(value)
     if size >= _VAST or 0 < size < _TINY:
         return f"{value:.4g}"
@@ -161,12 +157,12 @@ def ago(seconds: float, now: float) -> str:
     if span < 1:
         return "now"
     units = ((2 * _DAY, _DAY, "d"), (_HOUR, _HOUR, "h"), (_MINUTE, _MINUTE, "min"), (0, 1, "s"))
-    told = next(f"{int(span // unit):,} {name}" for least, unit, name in units if span >= least)
-    return f"{told} ago" if seconds < now else f"in {told}"
+    distance = next(f"{int(span // unit):,} {name}" for least, unit, name in units if span >= least)
+    return f"{distance} ago" if seconds < now else f"in {distance}"
 
 
 def short_ago(seconds: float, now: float) -> str:
-    """The same for a list: more than 30 days away it is the date, which says more than a count of days."""
+    """The same for a list; more than 30 days away, the date."""
     if abs(now - seconds) < _DATE_INSTEAD:
         return ago(seconds, now)
     text = moment(seconds)
@@ -200,7 +196,7 @@ _KINDS: dict[str, Kind] = {
 
 
 def kind_of(key: str) -> Kind:
-    """How a field of this name is shown by default."""
+    """The default kind of a field of this name."""
     if key in _KINDS:
         return _KINDS[key]
     if is_time(key):

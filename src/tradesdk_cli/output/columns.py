@@ -1,4 +1,4 @@
-"""Which fields of a list a table shows, in which order. Optional columns go first when a terminal is narrow."""
+"""The columns of tables, in order. A narrow terminal leaves out optional columns first."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
         "moment",
         "chain",
     ]
-    """`time` is told from now where that helps, `moment` never; `to_stop` and `to_profit` are changes that are left;
-    a `trigger` is a price at which something is sold, 0 where there is none."""
+    """`time` may be relative, `moment` never; `to_stop` and `to_profit` are distances in percent; a `trigger` is a
+    price that sells a position, 0: none.
+    """
 
 _FAR = 1e9
 RIGHT = ("number", "share", "usd", "price", "trigger", "rate", "pnl", "change", "to_stop", "to_profit", "percent")
-"""The kinds that are aligned to the right."""
+"""Right-aligned kinds."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: the field of the item it shows, and how; with `of`, what follows from the item.
+    """One column: a field of the item, or with `of` a value computed from the item, and its kind.
 
-    `short`: an id of which commands take the beginning, so a narrow terminal may have only that; `whole`: a text that
-    is never cut.
+    `short`: an id that commands accept shortened, so a narrow terminal may cut it. `whole`: a text that is never cut.
     """
 
     key: str
@@ -55,12 +55,12 @@ class Column:
     whole: bool = False
 
     def value(self, item: Mapping[str, Any]) -> Any:
-        """The value of the column, before it is made readable; None: nothing."""
+        """The raw value of the column; None: empty."""
         return item.get(self.key) if self.of is None else self.of(item)
 
     @property
     def heading(self) -> str:
-        """What stands above the column."""
+        """The heading."""
         return self.title or self.key
 
     @property
@@ -70,20 +70,20 @@ class Column:
 
 
 def to_stop(position: Mapping[str, Any]) -> float | None:
-    """How far the price may move until a stop sells it, in percent; of two, the one that it comes to first."""
+    """Distance of the price from the nearer stop, in percent."""
     stops = (_away(position, name) for name in ("stop_loss_price", "trailing_stop_price"))
     return max((away for away in stops if away is not None), default=None)
 
 
 def to_profit(position: Mapping[str, Any]) -> float | None:
-    """How far the price may move until it is sold at its take profit, in percent."""
+    """Distance of the price from the take profit, in percent."""
     return _away(position, "take_profit_price")
 
 
 def _away(position: Mapping[str, Any], name: str) -> float | None:
     now, there = position.get("current_price_usd"), position.get(name)
     if not isinstance(now, (int, float)) or not isinstance(there, (int, float)) or now <= 0 or there <= 0:
-        return None  # a price of 0 triggers nothing: the agent has no such rule
+        return None  # 0: the agent has no such rule
     away = (there / now - 1) * 100
     return away if abs(away) < _FAR else None
 
@@ -151,7 +151,7 @@ POSITIONS = (
     Column("chain_id", "chain", optional=True, title="chain"),
     Column("token_address", "id", optional=True),
 )
-"""`to_stop` and `to_profit` are ours: how far the price is from there, in percent."""
+"""`to_stop` and `to_profit` are computed here: distance of the price in percent."""
 
 SIGNALS = (
     Column("id", "id", short=True),
@@ -174,7 +174,7 @@ STREAM = (
     Column("id", "id", optional=True, short=True),
     Column("token_address", "id", optional=True),
 )
-"""`source` is ours: live, replayed or late."""
+"""`source` is computed here: live, replayed or late."""
 
 _TOKEN = Column("tokenSymbol", title="token")
 _ADDRESS = Column("tokenAddress", "id", optional=True, title="token_address")
@@ -300,7 +300,7 @@ SPENT = (
     Column("held_usd", "usd", title="held"),
     Column("count", "number"),
 )
-"""Behind what payments are added up by."""
+"""The columns after the group of payments."""
 
 RECONCILED = (
     Column("id", "id", short=True),
@@ -311,11 +311,11 @@ RECONCILED = (
 )
 
 EMITTED = (*SIGNALS, Column("published_at", "moment", optional=True, title="published"))
-"""A mock has a clock of its own: what is told from now would be told from another one."""
+"""Absolute times: a mock has its own clock, so relative times would be wrong."""
 
 
 def _dollars(name: str) -> Callable[[Mapping[str, Any]], str | None]:
-    """A field that has millionths of a dollar, in dollars."""
+    """A field of micro-dollars, in dollars."""
     return lambda item: maybe_dollars(item[name]) if isinstance(item.get(name), int) else None
 
 
@@ -358,7 +358,7 @@ NESTED = {
         Column("token_address", "id"),
     ),
 }
-"""Lists inside one thing, by the name of their field; fields that are not named here follow."""
+"""Columns of nested lists, by their field's name; other fields follow."""
 
 PROBE = (
     Column("finding", "state"),
@@ -372,7 +372,7 @@ DOCTOR = (Column("status", "state"), Column("check"), Column("said"), Column("ne
 
 
 def _path(entry: Mapping[str, Any]) -> str:
-    """The path with its query; a key in that, where it does not belong, is not shown."""
+    """The path with its query, without keys."""
     from urllib.parse import quote, urlencode
 
     from tradesdk_cli.redact import is_secret_field
@@ -394,7 +394,7 @@ LOG = (
 
 
 def keys_under(heading: str) -> set[str]:
-    """The fields that tables show under another name than their own; empty when it is none of their headings."""
+    """The fields that tables show under this heading; empty when no table has it."""
     tables = [table for table in (*globals().values(), *MARKET.values()) if isinstance(table, tuple)]
     columns = [column for table in tables for column in table if isinstance(column, Column)]
     return {column.key for column in columns if column.heading == heading != column.key}

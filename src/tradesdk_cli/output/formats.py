@@ -1,7 +1,7 @@
-"""How values look in CSV and TSV, as text, and how times do in all formats. Pure: nothing is printed here.
+"""Values in CSV and TSV, and times in all formats. Pure functions.
 
-Names and values are the service's own, numbers are exactly as JSON has them; times are ISO 8601 in UTC, unless --times
-says otherwise. What cannot be printed is written as an escape; only CSV keeps the line breaks of a value. Nested fields
+Names and values are the service's, numbers are exactly as in JSON; times are ISO 8601 in UTC, or as --times says.
+Unprintable characters become escapes; only CSV keeps line breaks in values. Nested fields
 have dotted names and lists are JSON.
 """
 
@@ -30,7 +30,7 @@ ENDINGS = {
     ".tsv": "tsv",
     ".txt": "table",
 }
-"""The formats that the ending of a file asks for."""
+"""Formats by file ending."""
 
 
 def flatten(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,13 +52,13 @@ _TIMES = ("timestamp", "createdAt", "at", "now", "valid_before", "service_now", 
 
 
 def is_time(name: str) -> bool:
-    """Whether a field of this name, dotted where it is nested, is a moment."""
+    """Whether a field of this name, dotted where nested, is a time."""
     last = name.rpartition(".")[2]
     return last in _TIMES or last.endswith("_at")
 
 
 def seconds_of(value: Any) -> float | None:
-    """Unix seconds of a moment, as one interface or the other writes it; None when it is none."""
+    """Unix seconds of a time in either API's form; None when it is not a time."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value
     if not isinstance(value, str):
@@ -71,7 +71,7 @@ def seconds_of(value: Any) -> float | None:
 
 
 def as_time(value: Any, times: Times) -> Any:
-    """A moment in the form that was asked for. What is none stays as it is."""
+    """A time in the requested form; anything else is unchanged."""
     seconds = seconds_of(value)
     if seconds is None or (times == "iso" and isinstance(value, str)):
         return value
@@ -84,7 +84,7 @@ def as_time(value: Any, times: Times) -> Any:
 
 
 def with_times(value: Any, times: Times) -> Any:
-    """The same with all moments in it as `times` says."""
+    """The value with all its times in the form `times`."""
     if isinstance(value, dict):
         return {
             name: as_time(inner, times) if is_time(str(name)) else with_times(inner, times)
@@ -95,15 +95,15 @@ def with_times(value: Any, times: Times) -> Any:
 
 # CSV and TSV
 
-# What a spreadsheet takes for a formula, also after spaces, and in its full-width form. A semicolon is what separates
-# cells where the comma is the decimal mark, and a line break separates rows for whoever ignores quotes. Tabs and
-# carriage returns are escapes by then.
+# The beginnings of spreadsheet formulas, also after spaces, and in full-width form. Where the comma is the decimal
+# mark, a semicolon separates cells; for programs that ignore quotes, a line break separates rows. Tabs and carriage
+# returns are escapes by then.
 _FORMULA = re.compile(r"(^|[;\n])([ \"]*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
 _NUMBER = re.compile(r"-\d+(?:\.\d+)?")
 
 
 def harmless(text: str, *, lines: bool = False) -> str:
-    """`text` with an apostrophe in front of what a spreadsheet would calculate; on one line, or with its `lines`."""
+    """`text` with an apostrophe before a spreadsheet formula; on one line, or with its `lines`."""
     if _NUMBER.fullmatch(text):
         return text
     shown = "\n".join(map(visible, text.split("\n"))) if lines else visible(text)
@@ -111,7 +111,7 @@ def harmless(text: str, *, lines: bool = False) -> str:
 
 
 def plain(value: Any, *, lines: bool = False) -> str:
-    """A value as a cell, before quotes: nothing for null, numbers as in JSON, lists as JSON, text made harmless."""
+    """A value as a cell, before quoting: empty for null, numbers as in JSON, lists as JSON, text escaped."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -127,7 +127,7 @@ def _csv(value: Any) -> str:
 
 def _tsv(value: Any) -> str:
     text = plain(value)
-    return _quoted(text) if text.startswith('"') else text  # spreadsheets would look for the other quote
+    return _quoted(text) if text.startswith('"') else text  # spreadsheets would look for the closing quote
 
 
 def _quoted(text: str) -> str:
@@ -138,7 +138,7 @@ def _quoted(text: str) -> str:
 
 
 class Rows:
-    """Rows below a header, as CSV or TSV; `names` are the columns, moments are written as `times` says."""
+    """A header and rows, as CSV or TSV; `names` are the columns, `times` is the form of times."""
 
     def __init__(self, form: str, names: Sequence[str], times: Times | None = None) -> None:
         self._form, self.names = form, tuple(names)
@@ -146,24 +146,24 @@ class Rows:
 
     def header(self) -> str:
         """The header."""
-        return self._line(list(map(visible, self.names)))  # one line: it is what a file is known by
+        return self._line(list(map(visible, self.names)))  # one line, as it identifies the file's columns
 
     def row(self, flat: Mapping[str, Any]) -> str:
-        """One row; `flat` is what `flatten` makes."""
+        """One row; `flat` is a result of `flatten`."""
         return self._line(
             [as_time(flat.get(name), self._times) if is_time(name) else flat.get(name) for name in self.names]
         )
 
     def _line(self, values: Sequence[Any]) -> str:
-        # \n and not \r\n: every spreadsheet reads it, and cut, awk and diff leave no \r in the last cell.
+        # \n, not \r\n: spreadsheets read it, and cut, awk and diff leave no \r in the last cell.
         if self._form == "tsv":
             return "\t".join(map(_tsv, values)) + "\n"
         line = ",".join(map(_csv, values))
-        return (line or '""') + "\n"  # readers leave out empty lines
+        return (line or '""') + "\n"  # readers skip empty lines
 
 
 def cells_of(form: str, row: bytes) -> list[str]:
-    """The cells of a row that is in a file already; none when it is not whole."""
+    """The cells of a row in a file; empty when the row is incomplete."""
     import csv
     from io import StringIO
 
@@ -175,7 +175,7 @@ def cells_of(form: str, row: bytes) -> list[str]:
 
 
 def as_rows(values: Sequence[Any]) -> list[dict[str, Any]]:
-    """Whatever a list holds as rows: objects flattened, lists with their positions from 1, the rest as `value`."""
+    """An item as a row: objects flattened, lists with positions from 1, others as `value`."""
     if all(isinstance(value, dict) for value in values):
         return [flatten(value) for value in values]
     if all(isinstance(value, list) for value in values):

@@ -1,4 +1,4 @@
-"""A stream of items, each printed at once. What is in the first one decides the columns; a file is appended to."""
+"""A stream of items, each printed at once. The first one decides the columns; a file is appended to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.output.formats import ROWS, Rows
 from tradesdk_cli.output.printer import columns_of, in_words
-from tradesdk_cli.text import counted, visible
+from tradesdk_cli.text import plural, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,40 +22,40 @@ _NAMED = 12
 
 
 class Lines:
-    """The lines of a stream, in the format that was asked for, on stdout or at the end of the file of `--out`."""
+    """The lines of a stream, in the requested format, on stdout or appended to the file of `--out`."""
 
     def __init__(self, out: Output, columns: Sequence[Column], names: Iterable[str]) -> None:
-        """`columns` are those of a table, `names` the fields that items have. Nothing is printed yet.
+        """`columns` are those of a table, `names` the items' fields. Prints nothing yet.
 
         Raises:
-            UsageProblem: the format has an end, which a stream has not; or the file has other columns.
+            UsageProblem: the format needs the end of the data, or the file has other columns.
         """
         self._out, self._columns, self._file = out, columns, out.file
         self.form = out.format_for(many=True)
-        """How they are printed."""
+        """The format."""
         self._rows: Rows | None = None
         self._table: GrowingTable | None = None
-        self._left_out_said = False
+        self._left_out_noted = False
         self._count: int | None = None
         if self.form == "json":
-            what = "-o json" if out.settings.output == "json" else out.place
+            what = "-o json" if out.settings.output == "json" else out.destination
             raise UsageProblem(f"{what} is one array, and a stream has no end", "use -o ndjson")
         if not out.selection.asks:
             self._columns_there(dict.fromkeys(out.selection.fields or names))
 
     def begin(self, *, resumed: bool) -> None:
-        """They come now. `resumed`: after an earlier run; see `OutFile.follow_on`."""
+        """Begins. `resumed`: it continues an earlier run; see `OutFile.follow_on`."""
         if self._file is not None:
             self._file.follow_on(resumed=self.form if resumed else None)
             self._count = 0
 
     def put(self, item: Item, shown: Item) -> None:
-        """Prints one item, unless the query does not want it; tables have `shown` in its place."""
+        """Prints an item that the query selects; tables show `shown` instead."""
         selection = self._out.selection
         value = selection.search(item)
         if value is None or value is False:
             return
-        value = item if value is True else value  # the query was a condition
+        value = item if value is True else value  # the query is a filter
         selection.look_at([value])
         if self.form == "table":
             self._out.write(self._of_table(shown if value is item and not selection.fields else value))
@@ -67,16 +67,16 @@ class Lines:
             self._count += 1
 
     def close(self) -> None:
-        """Closes the file and says how many were added to it."""
+        """Closes the file and notes how many items were added."""
         if self._file is not None:
             self._file.forget()
         if self._count is not None:
-            text = f"{counted(self._count, 'items')} added to {self._out.place}"
-            self._out.event("written", text, file=self._out.place, items=self._count)
+            text = f"{plural(self._count, 'items')} added to {self._out.destination}"
+            self._out.event("written", text, file=self._out.destination, items=self._count)
             self._count = None
 
     def _columns_there(self, row: Item) -> list[str] | None:
-        """The columns that the file has already; None: none."""
+        """The columns of the file; None without any."""
         if self._file is None:
             return None
         return self._file.columns(self.form, list(row), chosen=bool(self._out.selection.fields))
@@ -88,8 +88,8 @@ class Lines:
             self._rows = Rows(self.form, there or list(row), self._out.settings.times)
             begin = self._rows.header() if there is None else ""
         more = [name for name in row if name not in self._rows.names]
-        if more and not self._left_out_said:
-            self._left_out_said = True
+        if more and not self._left_out_noted:
+            self._left_out_noted = True
             shown = ", ".join(visible(name, 60) for name in more[:_NAMED])
             self._out.event("left_out", f"left out, because there is no column for it: {shown}", fields=more)
         return begin + self._rows.row(row)

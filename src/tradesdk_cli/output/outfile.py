@@ -1,7 +1,7 @@
-"""`--out FILE`: what would have gone to standard output goes into a file.
+"""`--out FILE`: writes the result to a file instead of standard output.
 
-A result is written beside the file and takes its place when it is complete, so that a command that fails leaves what
-was there. Streams write into the file itself.
+A result is written to a temporary file that replaces the file when it is complete, so a failed command leaves the old
+file. Streams append to the file itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tradesdk_cli.config.files import expanded
 from tradesdk_cli.errors import Unwritable, UsageProblem
-from tradesdk_cli.files import Half
+from tradesdk_cli.files import PartialFile
 from tradesdk_cli.files import write_all as _write_all
 from tradesdk_cli.output.formats import ENDINGS, ROWS, cells_of, seconds_of
 from tradesdk_cli.text import visible
@@ -31,32 +31,30 @@ if TYPE_CHECKING:
 _BLOCK = 64 * 1024
 _LONGEST_ROW = 4 * 1024 * 1024
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
-"""What says that there is no room."""
+"""Errors of a full disk."""
 
 
 class FileUnwritable(Unwritable):
-    """The file does not take what was to be written; standard output is as good as ever."""
+    """The file cannot be written; standard output still can."""
 
 
 class OutFile:
     """The file of `--out`."""
 
     def __init__(self, path: Path, *, by_ending: bool = False) -> None:
-        """Looks whether it can be written, and makes nothing yet.
-
-        `by_ending`: the ending says how, so it must be one of a format.
+        """Checks that it can be written; creates nothing. `by_ending`: the ending must be that of a format.
 
         Raises:
-            UsageProblem: it is a folder, its folder is not there, or one of them may not be written; or the ending says
-                something else than what could be in it.
+            UsageProblem: it is a folder, its folder does not exist, one of them may not be written, or the ending has
+                no format.
         """
         path = expanded(str(path))
         self.shown = visible(str(path))
         self.form = ENDINGS.get(path.suffix.lower())
-        """The format that its ending asks for; None when it says nothing."""
-        with self._told():
+        """The format of its ending; None without one."""
+        with self._file_errors():
             self._special = _refuse_unwritable(path, self.shown)
-            self.path = path if self._special else Path(os.path.realpath(path))  # a link stays: its target is written
+            self.path = path if self._special else Path(os.path.realpath(path))  # a link is followed
         if by_ending and not self._special and path.suffix and self.form is None:
             *most, last = ENDINGS
             raise UsageProblem(
@@ -64,26 +62,26 @@ class OutFile:
                 f"use {', '.join(most)} or {last}, or say which format it is: -o csv",
             )
         self._file: FileIO | None = None
-        self._half: Half | None = None
+        self._half: PartialFile | None = None
 
     @property
     def is_open(self) -> bool:
-        """True while a result is written, or a stream."""
+        """True while a result or a stream is written."""
         return self._file is not None
 
     def begin(self) -> None:
-        """What is written from now on is the result."""
-        with self._told():
+        """Begins a result."""
+        with self._file_errors():
             if self._special:
                 self._file = _opened(self.path)
                 return
-            self._half = Half(self.path)
+            self._half = PartialFile(self.path)
             self._file = self._half.file
 
     def commit(self, *, partly: bool = False) -> str:
-        """The result is complete and takes the file's place; `partly`: it is kept beside it. Returns where it is."""
+        """The complete result replaces the file; with `partly`, it is saved beside it. Returns its path."""
         ending = ".part" if partly and self._half else ""
-        with self._told():
+        with self._file_errors():
             if self._half is not None:
                 self._half.commit(Path(f"{self.path}{ending}"))
             elif self._file is not None:
@@ -92,7 +90,7 @@ class OutFile:
         return self.shown + ending
 
     def forget(self) -> None:
-        """Closes the file. A result that did not become complete is dropped: what was there stays."""
+        """Closes the file. An incomplete result is dropped: the old file stays."""
         with contextlib.suppress(OSError):
             if self._half is not None:
                 self._half.drop()
@@ -101,25 +99,25 @@ class OutFile:
         self._file = self._half = None
 
     def follow_on(self, *, resumed: str | None = None) -> None:
-        """What is written goes to the end of the file itself from now on, on a line of its own.
+        """Begins appending to the file itself, on a new line.
 
-        `resumed`: the format of an earlier run that continues. A row that it did not write whole is removed, as a
-        killed process may leave one: its signal comes again.
+        `resumed`: the format of the earlier run that is continued. An incomplete row, as of a killed process, is
+        removed: its signal is delivered again.
         """
-        with self._told():
+        with self._file_errors():
             if not self._special and self.path.exists():
                 _end_last_row(self.path, resumed)
             self._file = _opened(self.path)
 
     def columns(self, form: str, names: Sequence[str], *, chosen: bool) -> list[str] | None:
-        """The columns that are there, for rows with `names`, which `--fields` may have `chosen`. None: there are none.
+        """The columns of the file, for rows with `names`, perhaps `chosen` by `--fields`. None without any.
 
         Raises:
-            UsageProblem: the rows do not fit below them.
+            UsageProblem: the rows do not match them.
         """
         if form not in ROWS or self._special or not self.path.is_file():
             return None
-        with self._told(), self.path.open("rb") as file:
+        with self._file_errors(), self.path.open("rb") as file:
             first = file.readline(_BLOCK)
         if not first.strip():
             return None
@@ -132,10 +130,10 @@ class OutFile:
         return there
 
     def write(self, text: str) -> None:
-        """Writes text at once, as UTF-8. When it cannot be written whole, nothing of it is left."""
+        """Writes text at once, as UTF-8. If it cannot be written whole, nothing of it is left."""
         assert self._file is not None  # noqa: S101  # a result or a stream has begun
         before = None if self._special else self._file.seek(0, os.SEEK_END)
-        with self._told():
+        with self._file_errors():
             try:
                 _write_all(self._file, text.encode("utf-8", "backslashreplace"))
             except OSError:
@@ -145,8 +143,8 @@ class OutFile:
                 raise
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """What goes wrong is said of the file."""
+    def _file_errors(self) -> Iterator[None]:
+        """Turns OSError into an error that names the file."""
         try:
             yield
         except OSError as error:
@@ -161,7 +159,7 @@ def _opened(path: Path) -> FileIO:
 
 
 def _refuse_unwritable(path: Path, shown: str) -> bool:
-    """Whether it is a device or a pipe, which is written as it is."""
+    """Whether it is a device or a pipe, which is written directly."""
     try:
         kind = path.stat().st_mode
     except FileNotFoundError:
@@ -175,22 +173,22 @@ def _refuse_unwritable(path: Path, shown: str) -> bool:
     folder = path.parent if special else Path(os.path.realpath(path)).parent
     if not special and not folder.is_dir():
         raise UsageProblem(f"--out: there is no folder {visible(str(folder))}", "make it first, or choose another file")
-    for place, wanted in ((path, os.W_OK), (folder, os.W_OK | os.X_OK)):
-        if place.exists() and not os.access(place, wanted) and not (special and place is folder):
-            raise UsageProblem(f"--out: {visible(str(place))} may not be written", "choose another file")
+    for checked, wanted in ((path, os.W_OK), (folder, os.W_OK | os.X_OK)):
+        if checked.exists() and not os.access(checked, wanted) and not (special and checked is folder):
+            raise UsageProblem(f"--out: {visible(str(checked))} may not be written", "choose another file")
     return special
 
 
-# A stream goes on in a file
+# Continuing a stream in a file
 
 
 def _end_last_row(path: Path, form: str | None) -> None:
-    """An end without a line break gets one: whatever broke off there stays apart.
+    """Adds a missing line break at the end, so that an incomplete line stays separate.
 
-    With the `form` of the rows, it is removed instead, unless it is a whole row.
+    With the `form` of the rows, an incomplete row is removed instead.
     """
     size = path.stat().st_size
-    row = next(_lines_back(path, size), None)  # None: it is too long to be read
+    row = next(_lines_back(path, size), None)  # None: the line is too long
     if row == b"":
         return
     with path.open("rb+") as file:
@@ -206,21 +204,21 @@ def _is_whole(row: bytes, path: Path, form: str) -> bool:
 
 
 class Written:
-    """Which signals were in the file when a run began that continues in it."""
+    """The signals that were in the file when this run began."""
 
     _OUT_OF_ORDER = 60.0
-    """Seconds. Rows needn't stand in the order of their times: late ones come after newer ones."""
+    """Seconds. Rows may be out of order: late signals follow newer ones."""
     _OLDER = 5000
-    """Where so many rows in a row are older than a signal, it is not before them."""
+    """After this many consecutive older rows, a signal is not further up."""
 
     def __init__(self, file: Path, form: str) -> None:
         self._rows = rows_back(file, form)
         self._ids: set[str] = set()
         self._newest = math.inf
-        """The latest time of the rows that were read last."""
+        """The latest time of the last rows."""
 
     def has(self, event: Mapping[str, Any]) -> bool:
-        """Whether this signal was there. Asked again, it says no: whoever comes twice is written twice."""
+        """Whether this signal was in the file. True once per id: a signal that comes again is written again."""
         when = event.get("timestamp")
         wanted = float(when) - self._OUT_OF_ORDER if isinstance(when, int | float) else -math.inf
         while self._newest >= wanted and (rows := list(islice(self._rows, self._OLDER))):
@@ -232,12 +230,12 @@ class Written:
 
 
 def last_time(file: Path, form: str) -> float | None:
-    """The latest time at the end of the file, in Unix seconds; None when it does not say any."""
+    """The latest time at the end of the file, in Unix seconds; None without one."""
     return max((time for _, time in islice(rows_back(file, form), 100) if time is not None), default=None)
 
 
 def rows_back(file: Path, form: str) -> Iterator[tuple[str, float | None]]:
-    """Id and time of the rows of NDJSON, CSV or TSV as they are now, from the end. Those without an id are left out."""
+    """Id and time of rows of NDJSON, CSV or TSV, from the end. Rows without an id are skipped."""
     if form not in ("ndjson", *ROWS) or not file.is_file():
         return iter(())
     lines = _lines_back(file, file.stat().st_size)
@@ -246,7 +244,7 @@ def rows_back(file: Path, form: str) -> Iterator[tuple[str, float | None]]:
 
 
 def _lines_back(path: Path, end: int) -> Iterator[bytes]:
-    """The lines before `end`, the last one first; what is behind the last line break is one as well."""
+    """The lines before `end`, last one first, including one without a line break."""
     rest = b""
     while end > 0 and len(rest) < _LONGEST_ROW:
         begin = max(0, end - _BLOCK)
@@ -260,7 +258,7 @@ def _lines_back(path: Path, end: int) -> Iterator[bytes]:
 
 
 def _of_rows(lines: Iterator[bytes], names: list[str], form: str) -> Iterator[tuple[str, float | None] | None]:
-    """A value of CSV may have line breaks: a row has as many lines as it takes until quotes are in pairs."""
+    """Joins lines of CSV to rows: values may have line breaks, so a row ends where its quotes are paired."""
     row = b""
     for line in lines:
         row = line + b"\n" + row if row else line

@@ -1,7 +1,4 @@
-"""Where results go and how they look in each format.
-
-Data goes to stdout, or into the file of `--out`; everything else goes to stderr.
-"""
+"""Prints results in each format. Data goes to stdout, or into the file of `--out`; everything else goes to stderr."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from tradesdk_cli.errors import ClosedPipe, Unwritable
 from tradesdk_cli.output.formats import ROWS, Rows, as_rows, with_times
 from tradesdk_cli.output.select import Selection
 from tradesdk_cli.output.stderr import Notes
-from tradesdk_cli.text import counted, is_unicode, to_json, visible
+from tradesdk_cli.text import is_unicode, plural, to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +31,7 @@ _LONGEST_LINE = 10**9
 
 
 def columns_of(rows: Iterable[Item], known: Sequence[Column] = ()) -> list[Column]:
-    """Columns for rows of whatever fields, shown as `known` ones of the same name are."""
+    """Columns for rows with these fields; kinds as in `known` by name."""
     from tradesdk_cli.output.cells import kind_of
     from tradesdk_cli.output.columns import Column
 
@@ -47,22 +44,22 @@ def columns_of(rows: Iterable[Item], known: Sequence[Column] = ()) -> list[Colum
 
 
 def in_words(value: Any) -> str:
-    """What is no object, for people."""
+    """A value that is not an object, for people."""
     return visible(value) if isinstance(value, str) else to_json(value)
 
 
 class Output(Notes):
-    """The streams and the format of one run."""
+    """The output of one run."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         """Opens nothing yet.
 
         Raises:
-            UsageProblem: `--query` cannot be read, or `--out` cannot be written. Nothing has been sent by then.
+            UsageProblem: `--query` is invalid, or `--out` cannot be written. Nothing has been sent yet.
         """
         super().__init__(settings, environ)
         self.now: Callable[[], float] = time.time
-        """Unix seconds by the clock of whoever answers, for how long ago something was."""
+        """Unix seconds by the clock of the service, for relative times."""
         self.file: OutFile | None = None
         """The file of `--out`; None: results go to standard output."""
         if settings.out is not None and str(settings.out) != "-":
@@ -70,33 +67,33 @@ class Output(Notes):
 
             self.file = OutFile(settings.out, by_ending=settings.output == "auto")
         self.usual: str | None = None
-        """The format of this command's results where none was asked for; None: as everywhere."""
+        """This command's default format; None: the usual one."""
         self.partly = False
-        """What is printed is not all: something ended it on the way. In a file it does not replace what was."""
+        """True when the result is incomplete, so it does not replace the file."""
         self.selection = Selection(settings.query, settings.fields)
-        """What `--query` and `--fields` ask for."""
+        """The selection of `--query` and `--fields`."""
 
     # The format
 
     @property
     def on_terminal(self) -> bool:
-        """True when a person looks at the result."""
+        """True when results go to a terminal."""
         return self.file is None and self.stdout.isatty()
 
     @property
     def width(self) -> int | None:
-        """The terminal's width in cells; None where there is no terminal and nothing needs to fit."""
+        """The terminal's width in cells; None without a terminal."""
         return shutil.get_terminal_size().columns if self.on_terminal else None
 
     @property
     def _clock(self) -> Clock | None:
-        """The clock that times are told by: on a terminal only, and not when their form was chosen."""
+        """The reference of relative times: only on a terminal, and without --times."""
         if self.settings.times == "unix":
             return lambda: "unix"
         return self.now if self.on_terminal and self.settings.times is None else None
 
     def format_for(self, *, many: bool) -> str:
-        """The format of a result, with `auto` decided. `many`: it is a list."""
+        """The format of a result, with `auto` resolved. `many`: it is a list."""
         if self.settings.output != "auto":
             return self.settings.output
         if self.file is not None and self.file.form is not None:
@@ -108,24 +105,24 @@ class Output(Notes):
         return "ndjson" if many else "json"
 
     def draws(self, *, many: bool) -> bool:
-        """True when a command may draw a table of its own: nothing is selected from what is in it."""
+        """True when a command may draw its own table: nothing is selected from the result."""
         return self.format_for(many=many) == "table" and self.selection.is_all
 
     @property
     def pictures(self) -> bool:
-        """True where a picture may be drawn: the command line asks for no data, whatever a profile says."""
+        """True when a chart may be drawn: the command line requests no data, whatever the profile says."""
         typed = self.settings.sources.get("output", "flag").startswith("flag")
         data = self.settings.output not in ("auto", "table") and (typed or not self.on_terminal)
         return self.file is None and self.selection.is_all and not data
 
     @property
     def in_rows(self) -> bool:
-        """True where lists become rows, and nothing is asked of them as they are."""
+        """True when lists become rows, without a query."""
         return self.format_for(many=True) in (*ROWS, "table") and not self.selection.asks
 
     @property
-    def place(self) -> str:
-        """Where results go, to be named."""
+    def destination(self) -> str:
+        """The destination of results, for messages."""
         return "standard output" if self.file is None else self.file.shown
 
     # Results
@@ -142,9 +139,9 @@ class Output(Notes):
         empty: str,
         foot: Callable[[], tuple[Sequence[str], Mapping[str, Any]]] = lambda: ((), {}),
     ) -> None:
-        """Prints a list that comes in pages; `empty` is said when there are none, what `foot` gives below the list.
+        """Prints a list from pages. `empty`: the note for no items; `foot`: returns the notes below the list.
 
-        A page is written before the next one is taken, where the format lets it: in JSON and NDJSON.
+        In JSON and NDJSON, a page is written before the next one is fetched.
         """
         hidden = ""
         if self.selection.asks:
@@ -162,13 +159,16 @@ class Output(Notes):
             self.foot(*parts, **fields)
 
     def flat(self, items: list[Any]) -> Page:
-        """The items as rows, with the fields that were asked for."""
+        """The items as rows, with the requested fields."""
         if not all(isinstance(item, dict) for item in items):
             return as_rows(items)
         return [self.selection.flat(item) for item in items]
 
     def _value(self, value: Any, *, say_nothing: bool = True) -> None:
-        """Prints an object, or whatever a query left. `say_nothing`: also says that it left nothing."""
+        """Prints an object, or the result of the query.
+
+        `say_nothing`: also print a note when the query selected nothing.
+        """
         form = self.format_for(many=False)
         if isinstance(value, list):
             self._list((), [value])
@@ -189,7 +189,7 @@ class Output(Notes):
             self.event("nothing_selected", "the query selected nothing")
 
     def _list(self, columns: Sequence[Column], pages: Iterable[list[Any]]) -> tuple[int, str]:
-        """Prints a list. Returns how many items there were, and the headings of what did not fit."""
+        """Prints a list. Returns the number of items, and the headings of columns that did not fit."""
         hidden: list[str] = []
         count = 0
 
@@ -207,14 +207,14 @@ class Output(Notes):
     def _texts(
         self, form: str, columns: Sequence[Column], pages: Iterable[list[Any]], hidden: list[str]
     ) -> Iterator[str]:
-        """A list in a format, in pieces. `hidden` gets the headings of what did not fit."""
+        """A list in a format, in pieces. `hidden` receives the headings of columns that did not fit."""
         if form in ("json", "ndjson"):
             begin = "["
             for page in map(self.selection.pick, filter(None, pages)):
                 if form == "ndjson":
                     yield "".join(f"{self.json(item)}\n" for item in page)
                 else:
-                    yield begin + self.json(page, indent=2)[1:-2]  # without its brackets, and the last line break
+                    yield begin + self.json(page, indent=2)[1:-2]  # without brackets and the last line break
                     begin = ","
             if form == "json":
                 yield "\n]\n" if begin == "," else "[]\n"
@@ -236,7 +236,7 @@ class Output(Notes):
             )
 
     def _result(self, texts: Iterable[str], items: Callable[[], int] | None = None) -> None:
-        """Writes one result: in a file it is there as a whole, or not at all. `items`: how many are in it then."""
+        """Writes one result, in a file whole or not at all. `items`: the number of items in it."""
         if self.file is None:
             for text in texts:
                 self.write(text)
@@ -250,21 +250,21 @@ class Output(Notes):
             self.file.forget()
             raise
         found = {} if items is None else {"items": items()}
-        what = "" if items is None else f"{counted(found['items'], 'items')} "
-        kept = f"; {self.place} is as it was" if self.partly else ""
+        what = "" if items is None else f"{plural(found['items'], 'items')} "
+        kept = f"; {self.destination} is as it was" if self.partly else ""
         self.event("written", f"{what}written to {place}{kept}", file=place, **found)
 
     # Writing
 
     def json(self, value: Any, indent: int | None = None) -> str:
-        """JSON for where results go."""
+        """JSON for the destination of results."""
         ascii_only = self.file is None and not is_unicode(self.stdout.encoding)
         if self.settings.times is not None:
             value = with_times(value, self.settings.times)
         return to_json(value, indent=indent, ascii_only=ascii_only)
 
     def write(self, text: str) -> None:
-        """Prints text: a result, or a part of one that is under way."""
+        """Prints text: a result or a part of one."""
         if self.file is not None:
             if self.file.is_open:
                 self.file.write(text)
@@ -283,29 +283,29 @@ class Output(Notes):
         except KeyboardInterrupt:
             from tradesdk_cli.files import forget
 
-            forget(self.stdout)  # nobody may be reading: the rest would be waited for at the exit, too
+            forget(self.stdout)  # the reader may be stuck: exit would wait for the rest, too
             raise
 
     def draw(self, draw: Callable[[Console], object]) -> None:
-        """Prints what `draw` prints on a console, in one piece."""
+        """Prints the output of `draw` in one piece."""
         self.write(self.drawn(draw))
 
     def drawn(self, draw: Callable[[Console], object]) -> str:
-        """What `draw` prints on a console, as text."""
+        """The output of `draw` as text."""
         console = self.console()
         with console.capture() as capture:
             draw(console)
         return "\n".join(line.rstrip(" ") for line in capture.get().split("\n"))
 
     def console(self, width: int | None = _LONGEST_LINE) -> Console:
-        """A console on stdout that interprets nothing. The terminal breaks long lines, so what is copied is whole."""
+        """A console on stdout without markup. The terminal wraps long lines, so copied lines are whole."""
         from rich.console import Console
 
         color = self.file is None and self.color(self.stdout)
         return Console(
             file=self.stdout,
             width=width,
-            height=None if width is None else 1,  # without one, rich takes a dumb terminal for 80 columns wide
+            height=None if width is None else 1,  # without it, rich assumes 80 columns for a dumb terminal
             force_terminal=True if color else None,
             color_system=("auto" if self.on_terminal else "standard") if color else None,
             no_color=not color,

@@ -1,7 +1,7 @@
 """`--query` and `--fields`: the printed part of a result.
 
-The query comes first: a JMESPath expression over the whole result, or over each item of a stream. The fields are those
-of the objects that are left, in the order that was asked for.
+The query is applied first: a JMESPath expression over the whole result, or over each item of a stream. The fields are
+those of the selected objects, in the given order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.output.formats import flatten
-from tradesdk_cli.text import counted, one_line, visible
+from tradesdk_cli.text import one_line, plural, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,13 +24,13 @@ _NAMED = 12
 
 
 class Selection:
-    """What `--query` and `--fields` ask for. The query is read at once, so that a wrong one is refused in time."""
+    """The selection of `--query` and `--fields`. The query is parsed at once, so that a wrong one is refused early."""
 
     def __init__(self, query: str | None, fields: Sequence[str]) -> None:
-        """`query` is JMESPath; `fields` are names, dotted where they are nested; empty: all.
+        """`query` is JMESPath; `fields` are names, dotted where nested; empty: all.
 
         Raises:
-            UsageProblem: the query cannot be meant like this.
+            UsageProblem: the query is invalid.
         """
         self.fields = tuple(fields)
         self.asks = query is not None
@@ -38,37 +38,36 @@ class Selection:
         self._search = None if query is None else _compiled(query)
         self._known: dict[str, None] | None = None
         self._paths = {name: name for name in self.fields}
-        """Where each field is: also what a table calls so, such as `total_pnl`."""
+        """The paths of each field; a heading of a table, such as `total_pnl`, is accepted, too."""
 
     def search(self, value: Any) -> Any:
-        """What the query selects from `value`; without one, `value`.
+        """The part of `value` that the query selects; without a query, `value`.
 
         Raises:
-            UsageProblem: a function of the query does not take what it got, or a number left what JSON can hold.
+            UsageProblem: wrong arguments of a function, or a number that JSON cannot have.
         """
         return value if self._search is None else self._search(value)
 
     @property
     def is_all(self) -> bool:
-        """True when nothing was asked for, and everything is printed as it is."""
+        """True without `--query` and `--fields`."""
         return not (self.asks or self.fields)
 
     def expect(self, *known: Any) -> None:
-        """For commands that pay or change something: the fields of what they will print, by name or as models.
+        """Declares the fields of the result before a command pays or changes something, by name or as models.
 
         Raises:
-            UsageProblem: a field is not among them.
-        """
+            UsageProblem: a requested field is not among them."""
         if self.fields and not self.asks:
             names = ([each] if isinstance(each, str) else names_of_model(each) for each in known)
             self._known = dict.fromkeys(chain.from_iterable(names))
             self._check(self._known)
 
     def look_at(self, items: Sequence[Any], more: Iterable[str] = ()) -> None:
-        """The first items decide which fields there are; `more` are known as well. Later calls do nothing.
+        """Checks the fields against the first items and `more`. Later calls do nothing.
 
         Raises:
-            UsageProblem: a field is not among them, or the items have no fields.
+            UsageProblem: a field does not exist, or the items have no fields.
         """
         if not self.fields or self._known is not None or not items:
             return
@@ -80,7 +79,7 @@ class Selection:
     def _check(self, known: Iterable[str], items: Sequence[Mapping[str, Any]] = ()) -> None:
         there = list(known)
         for name in self.fields:
-            if name in there or any(_null_on_the_way(item, name) for item in items):
+            if name in there or any(_below_null(item, name) for item in items):
                 continue
             near = _headed(name, there)
             if len(near) == 1:
@@ -94,13 +93,13 @@ class Selection:
             raise UsageProblem(f"--fields: there is no field {visible(name, _SHOWN)}", hint)
 
     def flat(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of `item` by their dotted names, in the order asked for; null where one is not there."""
+        """The fields of `item` by dotted names, in the given order; null for a missing one."""
         if not self.fields:
             return flatten(item)
         return flatten({name: _at(item, self._paths[name]) for name in self.fields})
 
     def pick(self, items: list[Any]) -> list[Any]:
-        """The same fields, nested as in each of `items`; what is not an object stays as it is."""
+        """The same fields, nested as in each of `items`; anything but an object is unchanged."""
         return [self._picked(item) for item in items] if self.fields else items
 
     def _picked(self, item: Any) -> Any:
@@ -117,8 +116,8 @@ class Selection:
 
 
 def _headed(heading: str, there: Sequence[str]) -> list[str]:
-    """The fields that stand under this heading in some table."""
-    from tradesdk_cli.output.columns import keys_under  # only a mistake needs it
+    """The fields under this heading in any table."""
+    from tradesdk_cli.output.columns import keys_under  # only for an unknown field
 
     keys = keys_under(heading.lower())
     return [path for path in there if path in keys or path.rpartition(".")[2] in keys]
@@ -130,12 +129,12 @@ def _like(name: str, names: Sequence[str], most: int) -> list[str]:
 
 def _put(picked: dict[str, Any], path: list[str], value: Any) -> None:
     *way, last = path
-    place = picked
+    target = picked
     for name in way:
-        inner = place.get(name)
-        # A copy: what was picked whole before belongs to the result itself.
-        place[name] = place = dict(inner) if isinstance(inner, dict) else {}
-    place[last] = value
+        inner = target.get(name)
+        # A copy: an object that was picked whole belongs to the result.
+        target[name] = target = dict(inner) if isinstance(inner, dict) else {}
+    target[last] = value
 
 
 def _at(item: Any, name: str) -> Any:
@@ -147,12 +146,12 @@ def _at(item: Any, name: str) -> Any:
     return _at(item.get(first), rest) if dot else None
 
 
-def _null_on_the_way(item: Any, name: str) -> bool:
-    """Whether `name` may be a field of what is null, or empty, here."""
+def _below_null(item: Any, name: str) -> bool:
+    """Whether `name` may be below a field that is null or empty here."""
     first, _, rest = name.partition(".")
     if not isinstance(item, dict) or first not in item:
         return False
-    return item[first] is None or item[first] == {} or _null_on_the_way(item[first], rest)
+    return item[first] is None or item[first] == {} or _below_null(item[first], rest)
 
 
 def _paths(prefix: str, item: Mapping[str, Any]) -> Iterable[str]:
@@ -191,7 +190,7 @@ def _compiled(query: str) -> Callable[[Any], Any]:
     from jmespath.exceptions import JMESPathError
 
     @contextmanager
-    def told() -> Iterator[None]:
+    def query_errors() -> Iterator[None]:
         try:
             yield
         except RecursionError:
@@ -199,22 +198,22 @@ def _compiled(query: str) -> Callable[[Any], Any]:
         except (JMESPathError, ArithmeticError, TypeError, ValueError) as error:
             raise UsageProblem(f"--query: {one_line(str(error), 300)}", _EXAMPLE) from None
 
-    with told(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # `active` without quotes inside is old, but accepted
+    with query_errors(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `active` without inner quotes is deprecated, but accepted
         expression: Any = jmespath.compile(query)
         _check_functions(expression.parsed)
 
     def search(value: Any) -> Any:
-        with told():
+        with query_errors():
             found = expression.search(value)
-            _refuse_what_is_no_json(found)
+            _refuse_non_json(found)
         return found
 
     return search
 
 
 def _check_functions(node: Any) -> None:
-    """Functions are looked up when they are called, which may be after something was paid for."""
+    """Checks functions early: JMESPath looks them up at the call, perhaps after a payment."""
     from jmespath.functions import Functions
 
     table = Functions.FUNCTION_TABLE
@@ -229,17 +228,17 @@ def _check_functions(node: Any) -> None:
         signature = table[name]["signature"]
         variadic = bool(signature) and bool(signature[-1].get("variadic"))
         if given < len(signature) or (given > len(signature) and not variadic):
-            wanted = ("at least " if variadic else "") + counted(len(signature), "arguments")
+            wanted = ("at least " if variadic else "") + plural(len(signature), "arguments")
             raise UsageProblem(f"--query: {name}() takes {wanted}, not {given}", _EXAMPLE)
     for child in node["children"]:
         if isinstance(child, dict):
             _check_functions(child)
 
 
-def _refuse_what_is_no_json(value: Any) -> None:
+def _refuse_non_json(value: Any) -> None:
     if isinstance(value, float) and value - value != 0:
         raise ValueError("the result is not a finite number")
     if not isinstance(value, dict | list | str | int | float | None):
         raise TypeError("the result is an expression, not a value")
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _refuse_what_is_no_json(inner)
+        _refuse_non_json(inner)

@@ -1,6 +1,6 @@
-"""What goes to stderr: notes, events and errors, for people as lines, for programs as JSON objects.
+"""Output on stderr: notes, events and errors, for people as lines, for programs as JSON objects.
 
-On a terminal a line breaks at words. Commands never do: what is copied from there is whole.
+On a terminal, lines wrap at words, but never within a command, so that it can be pasted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from time import monotonic
 from typing import Any
 
-from tradesdk_cli.text import PLAIN, counted, is_unicode, one_line, to_json, visible
+from tradesdk_cli.text import PLAIN, is_unicode, one_line, plural, to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 APPEARS_AFTER = 0.5
-"""Seconds of work that nobody needs to be told about."""
+"""Seconds of work before a progress line appears."""
 _EVERY_LINE, _EVERY_NOTE = 0.1, 10.0
 _WIPE = "\r\x1b[K"
 
 
 class Progress:
-    """Counts what is done of something long, and says so on the stderr of `out` while it is entered.
+    """A progress line on the stderr of `out` while it is entered.
 
-    `what` is what is counted, in the plural; `total` how many there will be, None when nobody knows.
+    `what` is the plural of the counted items; `total` their number, None if unknown.
     """
 
     def __init__(self, out: Notes, what: str, total: int | None = None) -> None:
@@ -39,8 +39,8 @@ class Progress:
         self._done = 0
         self._begin = monotonic()
         self.on_line = out.stderr.isatty() and out.environ.get("TERM") != "dumb"
-        """True when it is a line that is overwritten."""
-        self._said = self._begin - _EVERY_LINE if self.on_line else self._begin
+        """True when the line is overwritten."""
+        self._printed_at = self._begin - _EVERY_LINE if self.on_line else self._begin
         self._shown = False
 
     def __enter__(self) -> Progress:
@@ -52,25 +52,25 @@ class Progress:
         self._out.progress = None
 
     def step(self, done: int) -> None:
-        """So many are done now."""
+        """Updates the number of finished items."""
         self._done = done
         now = monotonic()
-        if now - self._begin < APPEARS_AFTER or now - self._said < (_EVERY_LINE if self.on_line else _EVERY_NOTE):
+        if now - self._begin < APPEARS_AFTER or now - self._printed_at < (_EVERY_LINE if self.on_line else _EVERY_NOTE):
             return
-        self._said = now
+        self._printed_at = now
         if self.on_line:
             self._draw(self._counted)
         else:
             self._out.event("progress", self._counted, done=done, total=self._total)
 
     def wipe(self) -> None:
-        """Takes the line away, so that something else can stand there. The next step brings it back."""
+        """Clears the line for other output. The next step prints it again."""
         if self._shown:
             print(_WIPE, end="", file=self._out.stderr, flush=True)
             self._shown = False
 
     def clear(self) -> None:
-        """The same for what the terminal itself has written there, which is ^C."""
+        """Clears the line when the terminal has printed ^C in it."""
         self._shown = self.on_line
         self.wipe()
         if not self.on_line:
@@ -79,19 +79,19 @@ class Progress:
     @property
     def _counted(self) -> str:
         if self._total is None:
-            return counted(self._done, self._what)
-        return f"{self._done} of {counted(self._total, self._what)}"
+            return plural(self._done, self._what)
+        return f"{self._done} of {plural(self._total, self._what)}"
 
     def _draw(self, text: str) -> None:
         stderr = self._out.stderr
         encoding = stderr.encoding or "utf-8"
-        text = one_line(text).encode(encoding, PLAIN).decode(encoding)  # as wide as it will be
+        text = one_line(text).encode(encoding, PLAIN).decode(encoding)  # as wide as the last one
         print(f"{_WIPE}{fitted(text, columns_of(stderr) - 1)}", end="", file=stderr, flush=True)
         self._shown = True
 
 
 def fitted(text: str, cells: int) -> str:
-    """`text`, cut to so many cells of a terminal; the last ones show that it was."""
+    """`text`, cut to `cells` cells; an ellipsis marks the cut."""
     from rich.cells import cell_len, set_cell_size
 
     if cell_len(text) <= cells:
@@ -100,11 +100,11 @@ def fitted(text: str, cells: int) -> str:
 
 
 _ENDS = {"trade": ",;:.)?", "export": "", "curl": ""}
-"""What ends a command that begins with this word; nothing: it goes to the end of the line."""
+"""The characters that end a command after this word; empty: the end of the line."""
 
 
 def broken(text: str, columns: int) -> list[str]:
-    """`text` in lines of so many characters, broken at words; a command stays whole, so that it can be pasted."""
+    """`text` in lines of at most `width` characters; a command stays whole, so that it can be pasted."""
     pieces: list[str] = []
     is_command, ends = False, ""
     words = text.split()
@@ -130,7 +130,7 @@ _ANSI = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
 
 def columns_of(stream: TextIO) -> int:
-    """How wide the terminal is that `stream` goes to: another one than stdout's, which may be a file."""
+    """The width of the terminal of `stream`; stdout may be a file."""
     if not os.environ.get("COLUMNS"):
         try:
             return os.get_terminal_size(stream.fileno()).columns or 80
@@ -140,7 +140,7 @@ def columns_of(stream: TextIO) -> int:
 
 
 class Notes:
-    """The streams of one run, and what is said beside its results."""
+    """The streams of one run, and its messages beside results."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self.stdout: TextIO = sys.stdout
@@ -148,23 +148,23 @@ class Notes:
         self.settings = settings
         self.environ = environ
         self.says_waits = True
-        """Whether waits of the SDK are said for each call; a stream says its own."""
+        """Whether waits of the SDK are printed; a stream prints its own."""
         self.progress: Progress | None = None
-        """What says how far a long command is; its line gives way to whatever else is written."""
+        """The progress of a long command; other output clears its line."""
 
     @property
     def machine_notes(self) -> bool:
-        """True when what goes to stderr is read by a program: JSON was asked for, or nobody is at either end."""
+        """True when a program reads stderr: JSON was requested, or neither stream is a terminal."""
         if self.settings.output == "auto":
             return not self.stdout.isatty() and not self.stderr.isatty()
         return self.settings.output != "table"
 
     def note(self, text: str, **fields: Any) -> None:
-        """Says something on stderr that is not an error. `fields` are what a program would want of it."""
+        """Prints a note on stderr. `fields` are for programs."""
         self.foot(text, **fields)
 
     def foot(self, *parts: str, **fields: Any) -> None:
-        """The same of several things, such as what stands below a list: a line for people, an object each for programs.
+        """Prints several notes, such as below a list: one line for people, one object each for programs.
 
         The last object has the `fields`.
         """
@@ -173,18 +173,18 @@ class Notes:
             for item in (*before, last | fields):
                 self.report(item)
             return
-        self._tell(" · ".join(parts))
+        self._print_note(" · ".join(parts))
         for key, value in fields.items():
             self._say(self.paint("dim", f"{key.replace('_', ' ')}: ") + visible(str(value)))
 
     def event(self, kind: str, text: str, **fields: Any) -> None:
-        """Says on stderr that something happened: a line for people; for programs its kind and `fields` as well."""
+        """Prints an event on stderr: a line for people; for programs also its kind and `fields`."""
         if self.machine_notes:
             self.report({"type": kind, "note": one_line(text), **fields})
         else:
-            self._tell(text)
+            self._print_note(text)
 
-    def _tell(self, text: str) -> None:
+    def _print_note(self, text: str) -> None:
         for line in self._lines(one_line(text)):
             self._say(self.paint("dim", line))
 
@@ -192,12 +192,12 @@ class Notes:
         return broken(text, columns_of(self.stderr)) if self.stderr.isatty() else [text]
 
     def after_ctrl_c(self) -> None:
-        """On a terminal the line already holds ^C; what is said next begins on its own."""
+        """Begins a new line after the terminal's ^C."""
         if self.stderr.isatty():
             self._say("")
 
     def report(self, item: Mapping[str, Any]) -> None:
-        """Prints something on stderr that is for programs in every format."""
+        """Prints an object for programs on stderr, in every format."""
         self._say(to_json(item, ascii_only=not is_unicode(self.stderr.encoding)))
 
     def problem(self, problem: Problem) -> None:
@@ -205,7 +205,7 @@ class Notes:
         if self.machine_notes:
             self.report(problem.as_dict())
             return
-        if problem.code == "declined":  # an answer, and no error
+        if problem.code == "declined":  # a person's answer, not an error
             self.note(problem.headline)
         else:
             self._headed("red", "error:", problem.headline)
@@ -222,14 +222,14 @@ class Notes:
         try:
             print(line, file=self.stderr, flush=True)
         except OSError:
-            # Nobody can hear it. What the command does, and how it ends, does not depend on that.
+            # stderr cannot be written. The command and its exit code do not depend on it.
             from tradesdk_cli.files import forget
 
             forget(self.stderr)
 
     def color(self, stream: TextIO) -> bool:
         """True when colors are wanted on this stream."""
-        # https://no-color.org and https://force-color.org: any value that is not empty counts.
+        # https://no-color.org and https://force-color.org: any non-empty value counts.
         if self.environ.get("NO_COLOR"):
             return False
         if self.environ.get("FORCE_COLOR"):

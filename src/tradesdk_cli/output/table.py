@@ -1,9 +1,10 @@
-"""Results for people: tables that fit the terminal, and one thing as a list of fields.
+"""Results for people: tables that fit the terminal, and one item as a list of fields.
 
 When a table does not fit, columns that are empty are left out, then ids end with `…` after as much as tells them apart
-(commands take that, with or without the `…`), then other optional columns are left out, the last ones first. What was
-left out and has a value is named below the table. When the needed columns do not fit either, all ids, addresses and
-hashes are shortened; when that is not enough, every item becomes a block of lines. In a pipe everything is whole.
+(commands take that, with or without the `…`), then other optional columns are left out, the last ones first. Columns
+that were left out and have a value are named below the table. If the required columns do not fit either, all
+ids, addresses and hashes are shortened; if that is not enough, every item becomes a block of lines. A pipe gets
+everything in full.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def render_list(
 ) -> list[str]:
     """Prints `rows` within `width` cells (None: no limit). Returns the headings that were left out.
 
-    With `now`, times are told from there.
+    With `now`, times are relative.
     """
     seconds = now() if now is not None and any(column.kind == "time" for column in columns) else None
     grid = [[cell(column.kind, column.value(row), seconds) for column in columns] for row in rows]
@@ -72,7 +73,7 @@ def render_list(
 
 
 def fitted(columns: Sequence[Column], grid: Grid, width: int | None) -> tuple[Table | None, list[str]]:
-    """The table of the columns that fit within `width`, None when the needed ones do not; and what was left out."""
+    """The table of the columns that fit within `width`, None if the required ones do not; and the left-out columns."""
     shown, widths = _fit(columns, grid, width)
     for of_each in (False, True):
         if len(shown) < len(columns) and (not of_each or not shown):
@@ -87,7 +88,7 @@ def fitted(columns: Sequence[Column], grid: Grid, width: int | None) -> tuple[Ta
 
 
 def _fit(columns: Sequence[Column], grid: Grid, width: int | None) -> tuple[list[int], list[int]]:
-    """The columns that are shown, none when the needed ones do not fit; and how wide each column is."""
+    """The shown columns, empty if the required ones do not fit; and the width of each column."""
     shown = list(range(len(columns)))
     widths = [max(cell_len(c.heading), *(cell_len(line[i].plain) for line in grid)) for i, c in enumerate(columns)]
     if width is None:
@@ -112,7 +113,7 @@ def _fit(columns: Sequence[Column], grid: Grid, width: int | None) -> tuple[list
         return [], widths
     while excess(widths) > 0:
         widths[max(shown, key=lambda i: widths[i] - least[i])] -= 1
-    for i in shown:  # room that is left goes to long texts
+    for i in shown:  # remaining room goes to long texts
         widths[i] += min(whole[i] - widths[i], -excess(widths))
     return shown, widths
 
@@ -122,7 +123,7 @@ def _is_empty(grid: Grid, i: int) -> bool:
 
 
 def _with_short_ids(columns: Sequence[Column], grid: Grid, *, of_each: bool) -> Grid:
-    """The same rows with ids as short as can be told apart; `of_each`: those that commands do not take so as well."""
+    """The rows with ids cut to distinct beginnings; `of_each`: also ids that commands do not accept shortened."""
     shortened = [list(line) for line in grid]
     for i, column in enumerate(columns):
         if column.short or (of_each and column.kind == "id"):
@@ -145,7 +146,7 @@ def _table(
 ) -> Table:
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, show_header=head, header_style="bold")
     for i in shown:
-        # A width that is given need not be measured. In a row by itself, what is no text may be wider than expected.
+        # A given width is not measured. A value that is not text may be wider in a single row.
         width = widths[i] if head or columns[i].kind in _TEXTS else None
         justify: Literal["right", "left"] = "right" if columns[i].right else "left"
         table.add_column(Text(columns[i].heading), justify=justify, width=width, min_width=widths[i], no_wrap=True)
@@ -155,12 +156,12 @@ def _table(
 
 
 class GrowingTable:
-    """A table whose rows come one by one, so its columns are chosen before most of them are known."""
+    """A table of a stream: its columns are chosen before most rows are known."""
 
     def __init__(
         self, columns: Sequence[Column], sample: Mapping[str, Any], width: int | None, *, unix: bool = False
     ) -> None:
-        """`sample` shows how long ids are; `width` is in cells, None without a limit; `unix`: times in Unix seconds."""
+        """`sample` has the lengths of ids; `width` is in cells, None without a limit; `unix`: times in Unix seconds."""
         self._columns = columns
         self._now: Literal["unix"] | None = "unix" if unix else None
         self._short = self._brief = False
@@ -169,9 +170,9 @@ class GrowingTable:
             self._short = True
             self._shown, self._widths = _fit(columns, [self._usual(sample)], width)
         if any(column.kind == "price" and i not in self._shown for i, column in enumerate(columns)):
-            self._brief = True  # the time of the day, in place of the price
+            self._brief = True  # the time of day, instead of the price
             self._shown, self._widths = _fit(columns, [self._usual(sample)], width)
-        self._shown = self._shown or [i for i, c in enumerate(columns) if not c.optional]  # the terminal breaks lines
+        self._shown = self._shown or [i for i, c in enumerate(columns) if not c.optional]  # the terminal wraps lines
 
     @property
     def left_out(self) -> str:
@@ -183,7 +184,7 @@ class GrowingTable:
         return _table(self._columns, [], self._shown, self._widths)
 
     def row(self, item: Mapping[str, Any]) -> Table:
-        """One row, without times told from now: it stays on the screen while they grow old."""
+        """One row, with absolute times, as it stays on the screen."""
         return _table(self._columns, [self._cells(item)], self._shown, self._widths, head=False)
 
     def _cells(self, item: Mapping[str, Any]) -> list[Text]:
@@ -196,7 +197,7 @@ class GrowingTable:
         return found
 
     def _usual(self, sample: Mapping[str, Any]) -> list[Text]:
-        """Cells as wide as those of most rows will be."""
+        """A sample of cells with typical widths."""
         found = zip(self._cells(sample), self._columns, strict=True)
         usual = _USUAL_WIDTHS | {"time": _OF_THE_DAY if self._brief else _USUAL_WIDTHS["time"]}
         return [Text("x" * max(cell_len(c.plain), usual.get(column.kind, 0))) for c, column in found]
@@ -208,7 +209,7 @@ def _render_blocks(console: Console, columns: Sequence[Column], grid: Grid, widt
         if number:
             print_line(console, Text())
         for column, content in zip(columns, line, strict=True):
-            # A text that is whole takes as many lines as it needs, and none of them begins where a name could.
+            # A whole text takes as many lines as it needs; none begins at the left edge, where names are.
             at, lines = room + _GAP, [content]
             if column.whole and width is not None and width >= at + _VALUE_FLOOR:
                 lines = [Text(part) for part in wrap(content.plain, width - at, break_on_hyphens=False)]
@@ -219,7 +220,7 @@ def _render_blocks(console: Console, columns: Sequence[Column], grid: Grid, widt
 
 
 def _named(name: str, content: Text, room: int, width: int | None) -> Iterator[Text]:
-    """A field's name and its value, `room` cells from the left; a longer name moves its own value only."""
+    """A field's name, and its value `room` cells from the left; a longer name moves only its own value."""
     if width is not None and width < room + _GAP + _VALUE_FLOOR:
         yield Text(name, style="bold")
         yield Text(" " * _GAP) + content
@@ -228,8 +229,8 @@ def _named(name: str, content: Text, room: int, width: int | None) -> Iterator[T
 
 
 def print_line(console: Console, line: Text) -> None:
-    """Prints one line as it is, however long it is."""
-    # soft_wrap: the terminal may break a long line, we do not, so that what is copied is whole.
+    """Prints one line without wrapping."""
+    # soft_wrap: only the terminal wraps a long line, so a copied line is whole.
     console.print(line, soft_wrap=True, markup=False, highlight=False, emoji=False)
 
 
@@ -239,16 +240,15 @@ def render_one(
     width: int | None = None,
     now: Clock | None = None,
 ) -> None:
-    """Prints one thing, a field a line; nested fields have dotted names, lists of objects become tables below.
+    """Prints one item, one field per line; nested fields have dotted names, lists of objects become tables below.
 
-    `width` is the terminal's, None where nothing needs to fit. With `now`, beside a time stands how far from there it
-    is.
+    `width` is the terminal's, None without one. With `now`, the relative time is beside each time.
     """
     fields = [(visible(name), name.rpartition(".")[2], value) for name, value in flatten(item).items()]
     scalars = [(name, key, value) for name, key, value in fields if not _is_rows(value)]
     room = min(_NAME_WIDTH, max((cell_len(name) for name, _, _ in scalars), default=0))
     for name, key, value in scalars:
-        content = _told(key, value, now)
+        content = _field_text(key, value, now)
         if width is not None:
             _cut_value(content)
         for line in _named(name, content, room, width):
@@ -263,8 +263,8 @@ def render_one(
             render_list(console, columns, value, width, now=now)
 
 
-def _told(key: str, value: Any, clock: Clock | None) -> Text:
-    """A value of one thing, where there is room for more than in a table."""
+def _field_text(key: str, value: Any, clock: Clock | None) -> Text:
+    """A value of a single item, which has more room than a table."""
     kind = kind_of(key)
     now = clock() if clock is not None and kind in ("time", "moment") else None
     content = cell(kind, value, now if now == "unix" else None)

@@ -1,1 +1,1 @@
-"""Market data that is paid for."""
+"""Paid market data."""

@@ -1,4 +1,4 @@
-"""Buying market data: ask, buy, print, collect; and what is said about the money."""
+"""Buying market data: ask, buy, print, collect; and notes about the payment."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 Rows = list[dict[str, Any]]
 PER_SIGNAL = ("signals", "history")
-"""Verbs whose records are tokens, each with its signals."""
+"""Verbs with records of tokens and their signals."""
 
 
 def purchase(run: Session, call: Call, terms: Terms) -> None:
-    """Buys what `call` asks for under `terms`, and prints it."""
+    """Buys the data of `call` under `terms`, and prints it."""
     terms.check(call)
     wallet, target = run.wallet(terms.wallet), run.target(market=True)
     client = market_client(run, wallet, send_api_key=terms.send_api_key)
@@ -51,7 +51,7 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
     def under_way() -> bool:
         return not results and _signatures(wallet) > signed
 
-    with waited_for(run, under_way, lambda: _say_unfinished(run, began)) as end:
+    with waiting_for_answer(run, under_way, lambda: _note_unfinished(run, began)) as end:
         with _unknown_is_unpaid(run):
             results.append(_bought(wallet, lambda: buy(**given, max_price=most, purchase=terms.purchase)))
         print_bought(run, client, call.verb, results[0])
@@ -64,7 +64,7 @@ def print_bought(
     verb: str,
     result: MarketResult[Any],
 ) -> None:
-    """Prints what was bought, collects it, and says what it cost and what is left."""
+    """Prints the purchase, collects it, and prints its price and what is left."""
     try:
         with kept(run, [result]):
             show(run, verb, result)
@@ -74,15 +74,15 @@ def print_bought(
 
 
 def collect(client: MarketClient, results: Sequence[MarketResult[Any]]) -> None:
-    """Collects answers once they are written and flushed.
+    """Collects answers after they are written and flushed.
 
-    Until then, whatever ends this process, the same command prints them and pays nothing.
+    If the process ends before, the same command prints them again, unpaid.
     """
     from tradesdk import LedgerError
 
     for payment in [result.payment for result in results]:
         if payment is not None:
-            with suppress(LedgerError):  # then the same command prints it once more, and pays nothing
+            with suppress(LedgerError):  # then the same command prints it again, unpaid
                 client.payments.collect(payment.id)
 
 
@@ -92,7 +92,7 @@ def _signatures(wallet: Wallet | None) -> int:
 
 @contextmanager
 def _unknown_is_unpaid(run: Session) -> Iterator[None]:
-    """Says, where a token is refused that nobody knows, that nothing was paid; programs read `charged`."""
+    """Adds to the error of an unknown token that nothing was paid; programs read `charged`."""
     from tradesdk import PaymentRefusedError
 
     try:
@@ -104,7 +104,7 @@ def _unknown_is_unpaid(run: Session) -> Iterator[None]:
 
 
 def _agreed(run: Session, wallet: Wallet | None, call: Call, client: MarketClient, terms: Terms) -> str | None:
-    """What it may cost: --max-price, or, without a budget, what somebody at the terminal says yes to."""
+    """The maximum price: --max-price, or, without a budget, the price that a person at the terminal accepts."""
     from tradesdk_cli.confirm import ask, can_ask, say_target
 
     most, given = terms.max_price, call.given
@@ -113,22 +113,22 @@ def _agreed(run: Session, wallet: Wallet | None, call: Call, client: MarketClien
     if wallet is None or not (can_ask() if not allowed else not run.out.machine_notes):
         return most
     say_target(run.out, run.target(market=True))
-    run.out.note(f"{call.told()}, wallet {wallet.address}")
+    run.out.note(f"{call.description()}, wallet {wallet.address}")
     if allowed:
         return most
     found: DryRun = getattr(client.dry_run, call.method)(**given, purchase=terms.purchase)
     if found.refusal is not None and found.refusal.code == "unknown_token":
         raise found.refusal
-    if not ask(f"{call.told()} costs {dollars(quote.price)}. Pay?"):
+    if not ask(f"{call.description()} costs {dollars(quote.price)}. Pay?"):
         raise Declined("nothing was paid")
     return plain_dollars(quote.price)
 
 
 def _bought(wallet: Wallet | None, buy: Callable[[], MarketResult[Any]]) -> MarketResult[Any]:
-    """Buys, with the wallet's own words for why it could not sign.
+    """Buys, and raises the wallet's own error if it could not sign.
 
-    A password that takes long to type may leave no time for the payment that it was for: nothing has been signed then,
-    and with the wallet open another one takes no time.
+    Typing the password may take longer than the payment allows. Then nothing was signed, and it buys again with the
+    open wallet.
     """
     from tradesdk import PaymentRefusedError
 
@@ -147,45 +147,48 @@ def _bought(wallet: Wallet | None, buy: Callable[[], MarketResult[Any]]) -> Mark
 
 
 @contextmanager
-def waited_for(run: Session, under_way: Callable[[], bool], tell: Callable[[], object]) -> Iterator[Callable[[], None]]:
-    """Inside, the first signal waits for the answer while a payment is `under_way`; other ones end the command at once.
+def waiting_for_answer(
+    run: Session, under_way: Callable[[], bool], on_stop: Callable[[], object]
+) -> Iterator[Callable[[], None]]:
+    """Inside, the first signal waits for the answer of a payment `under_way`; others end the command at once.
 
-    Then `tell` says what continues. It yields what is to be called at the end: it raises `Interrupted` if one waited.
+    In that case `on_stop` prints the next step. Yields a function to call at the end: it raises `Interrupted` if a
+    signal waited.
     """
-    heard: list[StopRequested] = []
+    stops: list[StopRequested] = []
 
-    def hear(number: int) -> bool:
-        told = StopRequested(number)
-        if heard or not under_way():
-            raise told
-        heard.append(told)
+    def handle(number: int) -> bool:
+        stop = StopRequested(number)
+        if stops or not under_way():
+            raise stop
+        stops.append(stop)
         name = "Ctrl-C" if number == signal.SIGINT else "the same signal"
-        run.out.note(f"a payment is under way, so its answer is waited for; {name} again stops at once")
+        run.out.note(f"a payment is under way: waiting for its answer; {name} again stops at once")
         return True
 
     def end() -> None:
-        if heard:
-            run.out.note("interrupted, after the answer came")
-            raise Interrupted(exit_code_of(heard[0]))
+        if stops:
+            run.out.note("interrupted after the answer arrived")
+            raise Interrupted(exit_code_of(stops[0]))
 
     try:
-        with on_signal(hear):
+        with on_signal(handle):
             yield end
-    except KeyboardInterrupt as told:
+    except KeyboardInterrupt as stop:
         run.out.after_ctrl_c()
-        tell()
+        on_stop()
         run.out.note("interrupted")
-        raise Interrupted(exit_code_of(told)) from None
+        raise Interrupted(exit_code_of(stop)) from None
 
 
-def say_under_way(run: Session, line: str, waits: bool) -> None:
-    """Says what continues a command that hands payments over, while it does so."""
+def note_under_way(run: Session, line: str, waits: bool) -> None:
+    """Prints the command that continues an interrupted payment."""
     if waits:
         run.out.note(f"a payment was under way: {run.settings.program} {line} continues the same one")
 
 
-def _say_unfinished(run: Session, began: float) -> None:
-    """Says what was being paid since then and has not been printed, and what continues it."""
+def _note_unfinished(run: Session, began: float) -> None:
+    """Prints the payment since then without printed answer, and the command that continues it."""
     from tradesdk import Budget, LedgerError, PaymentStage
 
     ledger = run.ledger
@@ -201,19 +204,19 @@ def _say_unfinished(run: Session, began: float) -> None:
         return
     resume = f"{run.settings.program} pay resume {last.id}"
     if last.stage is PaymentStage.SENT:
-        told = f"was being paid: {resume}, or the same command, continues it"
+        text = f"was being paid: {resume}, or the same command, continues it"
     else:
         span = " for 60 s" if last.purchase is None else ""
-        told = f"was paid, and the answer is kept: the same command prints it{span}, {resume} at any time"
-    run.out.note(f"{dollars(last.amount_usd)} {told}")
+        text = f"was paid, and the answer is kept: the same command prints it{span}, {resume} at any time"
+    run.out.note(f"{dollars(last.amount_usd)} {text}")
 
 
-# What is printed
+# Results
 
 
 @contextmanager
 def kept(run: Session, results: Sequence[MarketResult[Any]]) -> Iterator[None]:
-    """While this is printed: when it cannot be, it says how what was paid for is printed again."""
+    """Inside, an output error gets a hint how to print the paid answer again."""
     try:
         yield
     except (Unwritable, UsageProblem) as error:
@@ -223,25 +226,25 @@ def kept(run: Session, results: Sequence[MarketResult[Any]]) -> Iterator[None]:
         commands = ", ".join(f"{run.settings.program} pay resume {payment.id}" for payment in payments)
         what = "your answer is kept" if len(payments) == 1 else "your answers are kept"
         kind = type(error) if isinstance(error, Unwritable) else Unprinted
-        told = kind(error.message, f"{what}: {commands}")
-        told.about = {"charged": payments[-1].charged, "payment": of_error(payments[-1])}
-        raise told from None
+        failure = kind(error.message, f"{what}: {commands}")
+        failure.about = {"charged": payments[-1].charged, "payment": of_error(payments[-1])}
+        raise failure from None
 
 
 def show(run: Session, verb: str, result: MarketResult[Any]) -> None:
-    """Prints what was bought: the service's own records."""
+    """Prints the records of the service."""
     from tradesdk_cli.output.columns import MARKET
 
     found = records(verb, result.data)
     if verb == "metrics":
         run.out.one(found[0])
     else:
-        rows = a_row_each(found) if verb in PER_SIGNAL and run.out.in_rows else found
+        rows = signal_rows(found) if verb in PER_SIGNAL and run.out.in_rows else found
         run.out.many(MARKET[verb], [rows], empty="nothing was found")
 
 
 def records(verb: str, data: Any) -> Rows:
-    """The records in an answer."""
+    """The records of an answer."""
     dumped = wire(data)
     if verb == "metrics":
         return [dumped]
@@ -249,8 +252,8 @@ def records(verb: str, data: Any) -> Rows:
     return found
 
 
-def a_row_each(tokens: Rows) -> Rows:
-    """A row for each signal of these tokens."""
+def signal_rows(tokens: Rows) -> Rows:
+    """One row per signal of these tokens."""
     return [
         {"tokenSymbol": token["tokenSymbol"], "tokenAddress": token["tokenAddress"], **signal}
         for token in tokens
@@ -259,7 +262,7 @@ def a_row_each(tokens: Rows) -> Rows:
 
 
 def _models(out: Output, verb: str) -> Sequence[Any]:
-    """What the records of `verb` will be, by the fields that they have together."""
+    """The models whose fields the records of `verb` have."""
     import tradesdk
 
     models: dict[str, Sequence[Any]] = {
@@ -274,29 +277,29 @@ def _models(out: Output, verb: str) -> Sequence[Any]:
 
 
 def _show_dry_run(run: Session, call: Call, found: DryRun) -> None:
-    """Prints what would be sent, what it costs, and what would be signed or why it would be refused."""
-    asked, refusal = found.authorization, found.refusal
+    """Prints the request, its price, and the payment to sign or the reason for a refusal."""
+    authorization, refusal = found.authorization, found.refusal
     shown: dict[str, Any] = {
         "method": "POST",
         "path": call.path,
         "body": call.body(),
         "price_usd": plain_dollars(found.quote.price),
-        "amount_usd": None if asked is None else plain_dollars(usd(int(asked["value"]))),
+        "amount_usd": None if authorization is None else plain_dollars(usd(int(authorization["value"]))),
         **room(found.quote.spending),
-        "authorization": asked,
+        "authorization": authorization,
         "refusal": None if refusal is None else {"code": refusal.code, "message": refusal.message},
     }
-    if asked is None and refusal is None and found.existing is not None:
+    if authorization is None and refusal is None and found.existing is not None:
         answered = f"{found.existing.updated_at:%Y-%m-%d %H:%M:%S} UTC"
         note = f"the answer of {answered} is kept: without --dry-run it is returned again, and costs nothing"
         run.out.note(note, payment=found.existing.id)
     if run.out.format_for(many=False) == "table":
-        shown = {name: value for name, value in shown.items() if value is not None}  # people need not read of those
+        shown = {name: value for name, value in shown.items() if value is not None}  # not for people
     run.out.one(shown)
     run.out.note("nothing was signed or paid (--dry-run)")
 
 
-# What is said about the money
+# Notes about the payment
 
 
 def _account_for(run: Session, client: MarketClient, result: MarketResult[Any]) -> None:
@@ -305,13 +308,13 @@ def _account_for(run: Session, client: MarketClient, result: MarketResult[Any]) 
     if result.payment is None:
         run.out.note("this cost nothing")
     elif result.again:
-        _tell_before(run, result, result.payment)
+        _note_earlier(run, result, result.payment)
     else:
-        _tell(run, client, result.payment)
+        _note_payment(run, client, result.payment)
 
 
-def _tell_before(run: Session, result: MarketResult[Any], payment: Payment) -> None:
-    """Says that nothing was paid now, and how old the answer is."""
+def _note_earlier(run: Session, result: MarketResult[Any], payment: Payment) -> None:
+    """Prints that nothing was paid now, and the age of the answer."""
     answered = result.answered_at
     if answered is None:
         return
@@ -324,8 +327,8 @@ def _tell_before(run: Session, result: MarketResult[Any], payment: Payment) -> N
     run.out.note(text, **(fields if run.out.machine_notes else {}))
 
 
-def _tell(run: Session, client: MarketClient, payment: Payment) -> None:
-    """Says what was paid by whom, and what the budgets leave."""
+def _note_payment(run: Session, client: MarketClient, payment: Payment) -> None:
+    """Prints the amount, the payer, and what is left of the budgets."""
     receipt = payment.receipt
     transactions = [receipt.transaction] if receipt is not None and receipt.transaction else []
     transaction = "".join(f", tx {one_line(text, 100)}" for text in transactions)

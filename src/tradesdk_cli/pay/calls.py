@@ -1,4 +1,4 @@
-"""The calls for market data as the terminal client knows them: names, prices' units, and what would be sent."""
+"""Calls for market data: verbs, tokens, and requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.text import counted
+from tradesdk_cli.text import plural
 
 ENDPOINTS = {
     "signals": "token-signals",
@@ -23,20 +23,19 @@ ENDPOINTS = {
 }
 """Verbs of `trade market`, and the endpoints that they call."""
 MOST = 5
-"""Tokens in one request."""
+"""Maximum of tokens in one request."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call, before it is made.
+    """A call for market data.
 
     Attributes:
-        verb: what it is called here.
-        tokens: what it is about, as it was typed, with commas between tokens or without; empty where the price does
-            not depend on it.
-        arguments: what else the SDK's method takes.
+        verb: the verb of `trade market`.
+        tokens: the tokens as typed, with or without commas; empty where the price does not depend on tokens.
+        arguments: other arguments of the SDK's method.
     """
 
     verb: str
@@ -44,7 +43,7 @@ class Call:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """No token has a comma in its name: `ETH,BRETT` are two.
+        """The tokens, split at commas: `ETH,BRETT` are two.
 
         Raises:
             UsageProblem: there are only commas.
@@ -67,12 +66,12 @@ class Call:
 
     @property
     def method(self) -> str:
-        """What the SDK calls it."""
+        """Its name in the SDK."""
         return self.endpoint.replace("-", "_")
 
     @property
     def takes(self) -> Mapping[str, Parameter]:
-        """The arguments of the SDK's method: a call has what they are, and it is about tokens when they are."""
+        """The names of the SDK method's arguments."""
         from tradesdk import MarketClient
 
         return signature(getattr(MarketClient, self.method)).parameters
@@ -82,7 +81,7 @@ class Call:
         """The arguments of the SDK's method.
 
         Raises:
-            UsageProblem: a token that cannot be read.
+            UsageProblem: a token is invalid.
         """
         if "tokens" not in self.takes:
             return dict(self.arguments)
@@ -93,12 +92,12 @@ class Call:
             tokens = [TokenQuery(name, limit) for name, limit in map(split_token, self.tokens)]
         return {"tokens": tokens, **self.arguments}
 
-    def told(self) -> str:
-        """What it is, in a few words: `token-prices for 2 tokens`."""
-        return self.endpoint + (f" for {counted(len(self.tokens), 'tokens')}" if self.tokens else "")
+    def description(self) -> str:
+        """A short description: `token-prices for 2 tokens`."""
+        return self.endpoint + (f" for {plural(len(self.tokens), 'tokens')}" if self.tokens else "")
 
     def body(self) -> dict[str, Any]:
-        """What would be sent."""
+        """The request, for people."""
         extra = self.arguments
         if self.verb == "top":
             return _sent(sortBy=extra.get("sort_by"), limit=extra.get("limit"))
@@ -116,13 +115,13 @@ def split_token(text: str) -> tuple[str, int | None]:
     """`BRETT:5` as BRETT and 5.
 
     Raises:
-        UsageProblem: what stands behind the colon is not a number.
+        UsageProblem: the text after the colon is not a number.
     """
     name, colon, number = text.rpartition(":")
     if not colon:
         return text, None
     if not (number.isascii() and number.isdigit() and len(number) < 10 and name):
-        raise UsageProblem(f"{text!r} is not a token", "a token's own number of signals stands behind a colon: BRETT:5")
+        raise UsageProblem(f"{text!r} is not a token", "a token's own number of signals follows a colon: BRETT:5")
     return name, int(number)
 
 

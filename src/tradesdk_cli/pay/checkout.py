@@ -1,4 +1,4 @@
-"""What buying needs: its terms, and the SDK's client for market data."""
+"""The terms of a purchase, and the SDK's client for market data."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 _LONGEST_AMOUNT = 40
 NO_SERVICE = "https://nowhere.invalid"
-"""The service's address where nothing is sent."""
+"""A placeholder address where nothing is sent."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """How something is to be bought.
+    """The terms of a purchase.
 
     Attributes:
-        max_price: dollars that it may cost, as they were typed.
-        dry_run: say what would be signed instead.
+        max_price: the maximum price in dollars, as typed.
+        dry_run: print what would be signed instead.
         purchase: the name of the purchase.
         wallet: the keystore that --wallet names.
         send_api_key: send the API key as well.
@@ -39,10 +39,10 @@ class Terms:
     send_api_key: bool = False
 
     def check(self, call: Call) -> None:
-        """Refuses what does not go together.
+        """Refuses options that cannot be combined.
 
         Raises:
-            UsageProblem: it says what to do instead.
+            UsageProblem: its hint has the next step.
         """
         if self.max_price is not None:
             amount_of("--max-price", self.max_price)
@@ -54,7 +54,7 @@ class Terms:
 
 
 def amount_of(option: str, text: str) -> str:
-    """An amount in dollars as it was typed, when the SDK can read it.
+    """An amount in dollars as typed, checked by the SDK.
 
     Raises:
         UsageProblem: a sign, an exponent, too many decimals.
@@ -65,10 +65,10 @@ def amount_of(option: str, text: str) -> str:
         Budget(per_call=text)
     except InvalidArgumentError:
         given = one_line(text) if text.strip() else repr(text)
-        given = given if len(given) <= _LONGEST_AMOUNT else "that"  # a key may have been pasted there
-        said = f"{option}: {given} is not an amount in dollars: write digits, with at most six decimals"
+        given = given if len(given) <= _LONGEST_AMOUNT else "that"  # it may be a pasted key
+        message = f"{option}: {given} is not an amount in dollars: write digits, with at most six decimals"
         hint = f"without a dollar sign, which a shell takes for a variable: {option} 0.10"
-        raise UsageProblem(said, hint) from None
+        raise UsageProblem(message, hint) from None
     return text
 
 
@@ -79,13 +79,13 @@ def market_client(
     send_api_key: bool = False,
     at: str | None = None,
 ) -> MarketClient:
-    """The SDK's client for market data, on the ledger of this run; closed at its end.
+    """The SDK's client for market data, with the ledger of this run; closed at its end.
 
     Args:
         run: the session.
-        wallet: who signs; None where nothing is.
+        wallet: the signer; None: nothing is signed.
         send_api_key: send the API key of the account as well.
-        at: the service's address, where it is known already.
+        at: the service's address, if known.
 
     Raises:
         ConfigProblem: there is no address.
@@ -101,7 +101,7 @@ def market_client(
 
 
 def async_market_client(run: Any, wallet: Wallet | None, http: Any) -> AsyncMarketClient:
-    """The same for an event loop; `http` reaches the mock. Whoever asks closes it."""
+    """The same for an event loop; `http` is the mock's client. The caller closes it."""
     from tradesdk import AsyncChainWitness, AsyncMarketClient
 
     client: AsyncMarketClient = _made(AsyncMarketClient, AsyncChainWitness, run, wallet, http, False, None)
@@ -118,7 +118,7 @@ def _made(
     if settings.mock:
         service = run.mock.service
         at, now = at or service.market_url, service.clock.now
-        node = witness(service.rpc_url, http_client=http)  # never one of TRADE_RPC_URL, which knows another chain
+        node = witness(service.rpc_url, http_client=http)  # never a node of TRADE_RPC_URL, which is of another chain
     at = at or settings.market_url
     if at is None:
         raise ConfigProblem(

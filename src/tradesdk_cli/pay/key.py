@@ -40,15 +40,15 @@ def new(ctx: typer.Context, wallet: WalletFile = None) -> None:
 def import_key(ctx: typer.Context, wallet: WalletFile = None) -> None:
     """Encrypt an existing private key into a keystore.
 
-    The key is asked for without being shown, or read from a pipe; it is never an option, which other users could see.
+    The key is typed without being shown, or read from a pipe. It is never an option: other users could see that.
     """
     with session(ctx) as run:
         _refuse_mock(run)
         from tradesdk_cli.text import bare_key
         from tradesdk_cli.wallet import KEY, KEY_HINT, hidden
 
-        # The file is looked for first: no key is typed in vain.
-        _place(run, wallet)
+        # Check the file before the key is typed.
+        _new_keystore(run, wallet)
         typed = hidden("the private key: ") if sys.stdin.isatty() else sys.stdin.readline(_LONGEST)
         key = bare_key(typed, KEY)
         if not key:
@@ -108,13 +108,13 @@ def _create(run: Session, wallet: Path | None, key: str | None) -> None:
     from tradesdk_cli.wallet import ask_new_password
 
     _refuse_mock(run)
-    path = _place(run, wallet)
+    path = _new_keystore(run, wallet)
     made = create_keystore(path, ask_new_password(), key)
     run.out.one({"address": made, "kept_in": str(path)})
     run.out.note("it needs USDC on Base to pay with, and no ETH; a little is enough: it is for small payments")
 
 
-def _place(run: Session, wallet: Path | None) -> Path:
+def _new_keystore(run: Session, wallet: Path | None) -> Path:
     from tradesdk_cli.wallet import keystore_path
 
     path = keystore_path(run.settings, wallet)
@@ -125,6 +125,4 @@ def _place(run: Session, wallet: Path | None) -> Path:
 
 def _refuse_mock(run: Session) -> None:
     if run.settings.mock:
-        raise UsageProblem(
-            "the wallet of a mock world makes itself, with play money", "leave --mock out for a real wallet"
-        )
+        raise UsageProblem("a mock world makes its own wallet, with play money", "leave --mock out for a real wallet")

@@ -10,9 +10,9 @@ from tradesdk import PaymentRefusedError, PaymentStage
 from tradesdk_cli.confirm import LEDGER, Change, approve
 from tradesdk_cli.errors import OUTCOME_UNKNOWN
 from tradesdk_cli.output.columns import PAYMENTS, RECONCILED
-from tradesdk_cli.pay.buy import collect, kept, records, say_under_way, show, waited_for
-from tradesdk_cli.pay.records import brief, surely_over
-from tradesdk_cli.pay.recover import ALL, client_for, found_in, verb_of
+from tradesdk_cli.pay.buy import collect, kept, note_under_way, records, show, waiting_for_answer
+from tradesdk_cli.pay.records import brief, safely_expired
+from tradesdk_cli.pay.recover import ALL, client_for, find_payment, verb_of
 from tradesdk_cli.text import dollars, usd
 
 if TYPE_CHECKING:
@@ -27,61 +27,61 @@ _ABOUT = ("status", "amount_usd", "endpoint", "created_at", "reason", "transacti
 def mark(
     run: Session, payment_id: str | None, older_than: float | None, *, paid: bool, yes: bool, dry_run: bool
 ) -> None:
-    """Records what a person says of one payment, or of all that expired `older_than` seconds ago."""
-    now, said = run.now(), "paid" if paid else "unpaid"
+    """Stores a person's mark for one payment, or for all that expired at least `older_than` seconds ago."""
+    now, label = run.now(), "paid" if paid else "unpaid"
     money, taken = ("its money is", "it was taken") if payment_id else ("their money is", "some was taken")
     warning = f"{money} no longer held then; if {taken}, the budget is wrong by it"
     warnings = () if paid else (warning,)
     if payment_id is not None:
-        payment = found_in(run, payment_id)
+        payment = find_payment(run, payment_id)
         about = {name: value for name, value in brief(payment, now).items() if name in _ABOUT and value is not None}
-        what, path = f"mark the payment {payment.id} as {said}", f"payments/{payment.id}"
-        change = Change(what, LEDGER, path, {"mark": said}, about=about, warnings=warnings, needs_yes=False)
+        what, path = f"mark the payment {payment.id} as {label}", f"payments/{payment.id}"
+        change = Change(what, LEDGER, path, {"mark": label}, about=about, warnings=warnings, needs_yes=False)
         if approve(run, change, yes=yes, dry_run=dry_run):
             run.out.one(brief(client_for(run, payment).payments.mark(payment.id, paid=paid), run.now()))
         return
     sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True, limit=ALL)
     found = [one for one in sent if one.is_expired(now) and one.counts_until + (older_than or 0) <= now]
-    what = f"mark {len(found)} payments of {dollars(usd(sum(one.counted for one in found)))} as {said}"
+    what = f"mark {len(found)} payments of {dollars(usd(sum(one.counted for one in found)))} as {label}"
     about = {"payments": [one.id for one in found]}
     if not found:
-        run.out.note("no payment expired so long ago without proof")
+        run.out.note("no unproven payment expired that long ago")
     elif approve(
         run,
-        Change(what, LEDGER, "payments", {"mark": said}, about=about, warnings=warnings),
+        Change(what, LEDGER, "payments", {"mark": label}, about=about, warnings=warnings),
         yes=yes,
         dry_run=dry_run,
     ):
         client, marked = client_for(run, None), []
-        for one in found:  # only what was asked about: meanwhile more may have expired
+        for one in found:  # only the confirmed ones: others may have expired since
             try:
                 marked.append(client.payments.mark(one.id, paid=paid))
-            except PaymentRefusedError:  # another process was faster
+            except PaymentRefusedError:  # another process has resolved it
                 continue
         run.out.many(PAYMENTS, [[brief(payment, now) for payment in marked]], empty="nothing was marked")
-        run.out.note(f"{len(marked)} of {len(found)} payments were marked as {said}")
+        run.out.note(f"{len(marked)} of {len(found)} payments were marked as {label}")
 
 
 def show_unfinished(run: Session) -> None:
-    """Lists what there is to resolve, by the ledger alone."""
+    """Lists unresolved payments of the ledger."""
     now, sent, answered = run.now(), PaymentStage.SENT, PaymentStage.ANSWERED
     found = run.ledger.history(stages=[sent, answered], unproven=True, limit=ALL)
     found += filter(lambda one: one.needs_proof, run.ledger.history(stages=[PaymentStage.TAKEN], limit=ALL))
-    run.out.many(PAYMENTS, [[brief(payment, now) for payment in found]], empty="all payments ended well")
+    run.out.many(PAYMENTS, [[brief(payment, now) for payment in found]], empty="no open payments")
     run.out.note("nothing was sent and nothing changed (--dry-run)")
 
 
 def reconcile(run: Session, *, send_api_key: bool) -> None:
-    """Resends what is in doubt, asks the chain, prints what came of it, and says what is left to a person."""
+    """Resends payments in doubt, checks the chain, prints the results, and what a person must decide."""
     client, now = client_for(run, None, send_api_key=send_api_key), run.now()
     sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True, limit=ALL)
     waits = any(payment.in_doubt and payment.is_live(now) for payment in sent)
-    with waited_for(run, lambda: waits, lambda: say_under_way(run, "pay reconcile", waits)) as end:
+    with waiting_for_answer(run, lambda: waits, lambda: note_under_way(run, "pay reconcile", waits)) as end:
         found = client.payments.reconcile()
         waits = False
         _print(run, found, now)
         collect(client, found.delivered)
-        in_doubt = _say_what_is_left(run, found)
+        in_doubt = _print_next_steps(run, found)
         end()
     if found.unresolved or in_doubt:
         raise typer.Exit(OUTCOME_UNKNOWN)
@@ -90,9 +90,9 @@ def reconcile(run: Session, *, send_api_key: bool) -> None:
 def _print(run: Session, found: Reconciliation, now: float) -> None:
     rows = list(_rows(found, now))
     with kept(run, found.delivered):
-        run.out.many(RECONCILED, [rows], empty="all payments ended well")
+        run.out.many(RECONCILED, [rows], empty="no open payments")
         if run.out.draws(many=True):
-            for row in rows:  # the table may cut it
+            for row in rows:  # a table may cut it
                 if row["message"]:
                     run.out.note(f"{row['id']}: {row['message']}")
             for result in found.delivered:
@@ -102,7 +102,7 @@ def _print(run: Session, found: Reconciliation, now: float) -> None:
 
 
 def _rows(found: Reconciliation, now: float) -> Iterator[dict[str, Any]]:
-    """A row for each payment: what the service said of it, what the chain did, or that nobody knows."""
+    """One row per payment: the service's answer, the chain's result, or unknown."""
     for result in found.delivered:
         if result.payment is not None:
             data = records(verb_of(result.payment), result.data)
@@ -112,47 +112,44 @@ def _rows(found: Reconciliation, now: float) -> Iterator[dict[str, Any]]:
         if payment.id not in witnessed:
             yield _row(payment, _outcome(payment, now), str(getattr(error, "message", error)), now)
     for payment, verdict in found.witnessed:
-        yield _witnessed(payment, verdict, now)
-    said = witnessed | {payment.id for payment, _ in found.failed}
+        yield _chain_row(payment, verdict, now)
+    handled = witnessed | {payment.id for payment, _ in found.failed}
     for payment in found.unresolved:
-        if payment.id not in said:
-            yield _row(payment, "unresolved", _reason(payment) or "nobody knows whether it was paid", now)
+        if payment.id not in handled:
+            yield _row(payment, "unresolved", _reason(payment) or "unknown whether it was paid", now)
     for payment in found.live:
-        if payment.id not in said:
+        if payment.id not in handled:
             yield _row(payment, "live", f"it could still be taken until {payment.expires_at:%H:%M:%S} UTC", now)
 
 
-def _say_what_is_left(run: Session, found: Reconciliation) -> bool:
-    """Tables may have no room for what to do, and ids are to be copied: so it is said, whatever the width.
-
-    True while payments are in doubt.
-    """
+def _print_next_steps(run: Session, found: Reconciliation) -> bool:
+    """Prints the next steps in full, as tables may cut them. True while payments are in doubt."""
     program = run.settings.program
     proven = {payment.id for payment, verdict in found.witnessed if verdict.paid}
     for payment in found.unresolved:
-        what, other = "look at the wallet, then say what it was", ", or --mark unpaid"
+        what, other = "look at the wallet, then mark the payment", ", or --mark unpaid"
         if payment.id in proven:
             what, other = "it was paid: ask the service for the answer, or allow to buy it again", ""
         run.out.note(f"{what}: {program} pay reconcile --mark paid {payment.id}{other}")
     in_doubt = [payment for payment in found.live if payment.in_doubt]
     for payment in in_doubt:
-        over = f"{surely_over(payment):%H:%M:%S} UTC"
+        over = f"{safely_expired(payment):%H:%M:%S} UTC"
         run.out.note(f"still in doubt: {program} pay resume {payment.id}, or {program} pay reconcile after {over}")
     return bool(in_doubt)
 
 
-def _witnessed(payment: Payment, verdict: ChainVerdict, now: float) -> dict[str, Any]:
-    """A payment of which the chain was asked: what it says, and what follows from it."""
-    said = f"chain: {verdict.reason}"
+def _chain_row(payment: Payment, verdict: ChainVerdict, now: float) -> dict[str, Any]:
+    """The row of a payment that was checked on the chain."""
+    message = f"chain: {verdict.reason}"
     if verdict.paid is None:
-        said = "; ".join(filter(None, (_reason(payment), f"the chain decides nothing: {verdict.reason}")))
+        message = "; ".join(filter(None, (_reason(payment), f"the chain does not decide: {verdict.reason}")))
     elif verdict.paid:
-        said += f": {dollars(verdict.amount_usd or payment.amount_usd)} was taken"
-        said += "" if payment.stage is PaymentStage.ANSWERED else ", and no answer came"
+        message += f": {dollars(verdict.amount_usd or payment.amount_usd)} was taken"
+        message += "" if payment.stage is PaymentStage.ANSWERED else ", and no answer came"
     else:
-        said += ": its money is no longer held"
+        message += ": its money is no longer held"
     undecided = "unresolved" if payment.paid is None else _outcome(payment, now)
-    return _row(payment, "released" if verdict.paid is False else undecided, said, now)
+    return _row(payment, "released" if verdict.paid is False else undecided, message, now)
 
 
 def _outcome(payment: Payment, now: float) -> str:

@@ -1,4 +1,4 @@
-"""Payments and money as they are shown. The signed payment itself never is: whoever has it can be paid."""
+"""Payments and budgets as shown. Never the signed payment itself: it could be cashed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _GRACE = 30
 LIMITS = ("per_call", "per_hour", "per_day", "per_month", "total")
 _WINDOWS = {"last_hour": "this hour", "today": "today", "this_month": "this month", "total": "in total"}
-"""What the limits but the first are for, by their names in `Spending`."""
+"""The windows of all limits but the first, by name in `Spending`."""
 
 
 def brief(payment: Payment, now: float) -> dict[str, Any]:
-    """A payment in a list, as it is now."""
+    """A payment in a list."""
     receipt = payment.receipt
     return {
         "id": payment.id,
@@ -80,7 +80,7 @@ def whole(payment: Payment, now: float) -> dict[str, Any]:
 def payments_of(
     ledger: Ledger, since: float | None, until: float | None, *, page: int = 500, **chosen: Any
 ) -> Iterator[Payment]:
-    """Payments that were first signed in a period, newest first. `chosen` is for `Ledger.history`."""
+    """Payments first signed in a period, newest first. `chosen`: arguments of `Ledger.history`."""
     before = None
     while found := ledger.history(limit=page, before=before, **chosen):
         before = found[-1].id
@@ -95,11 +95,11 @@ GROUPS: Mapping[str, Callable[[Payment], str | None]] = {
     "endpoint": lambda payment: _endpoint(payment),
     "purchase": lambda payment: payment.purchase,
 }
-"""What payments are added up by."""
+"""The groups of a report."""
 
 
 def report(payments: Iterable[Payment], by: str) -> list[dict[str, Any]]:
-    """What was spent and is held, and by how many payments; exact. Those that count nothing are left out."""
+    """Exact sums spent and held, and the number of payments, without those that do not count."""
     sums: dict[str | None, list[int]] = {}
     for payment in payments:
         if payment.spent or payment.held:
@@ -112,20 +112,20 @@ def report(payments: Iterable[Payment], by: str) -> list[dict[str, Any]]:
     ]
 
 
-def surely_over(payment: Payment) -> datetime:
-    """From when on nobody can take it any more, whatever the clocks say (UTC)."""
+def safely_expired(payment: Payment) -> datetime:
+    """The time after which it can no longer be taken, with tolerance for clocks (UTC)."""
     return payment.expires_at + timedelta(seconds=_GRACE)
 
 
 def limits_of(budget: Budget) -> dict[str, Any]:
-    """What a budget limits, in dollars."""
+    """The limits of a budget, in dollars."""
     return {f"{name}_usd": maybe_dollars(getattr(budget, name)) for name in LIMITS}
 
 
 def spending_record(spending: Spending) -> dict[str, Any]:
-    """Limits, what is spent, what is held, and what is left: each amount in one of them only.
+    """Limits, and the amounts spent, held and left, each counted once.
 
-    Held is what was sent and not proven to be taken or not: it counts against the budgets as if it were spent.
+    Held was sent without proof that it was taken or not; it counts against the budgets like spent.
     """
     return {
         **limits_of(spending.budget),
@@ -139,7 +139,7 @@ def spending_record(spending: Spending) -> dict[str, Any]:
 
 
 def render_spending(console: Console, spending: Spending) -> None:
-    """Prints a `spending_record` for people: a line for each budget, and below it what the next call may cost."""
+    """Prints a `spending_record` for people: one line per budget, then the maximum price of the next call."""
     from tradesdk_cli.output.columns import BUDGETS
     from tradesdk_cli.output.table import render_list, render_one
 
@@ -161,7 +161,7 @@ def render_spending(console: Console, spending: Spending) -> None:
 
 
 def room(spending: Spending) -> dict[str, Any]:
-    """What is left in the tightest window, and what one more call may cost, which may be less."""
+    """The amount left in the tightest window, and the maximum price of one more call, which may be less."""
     return {
         "left_usd": maybe_dollars(min((left for left, _ in _rooms(spending)), default=None)),
         "next_call_usd": maybe_dollars(spending.left),
@@ -169,15 +169,15 @@ def room(spending: Spending) -> dict[str, Any]:
 
 
 def left_over(spending: Spending) -> str:
-    """The same in words: `$4.94 left today`; empty without such a budget."""
-    left, told = min(_rooms(spending), key=lambda one: one[0], default=(0, ""))
-    return f"{dollars(usd(left))} left {told}" if told else ""
+    """The amount left in words: `$4.94 left today`; empty without such a budget."""
+    left, period = min(_rooms(spending), key=lambda one: one[0], default=(0, ""))
+    return f"{dollars(usd(left))} left {period}" if period else ""
 
 
 def _rooms(spending: Spending) -> list[tuple[int, str]]:
-    """What each budget of more than one call leaves."""
-    rooms = [(getattr(spending, name).left, told) for name, told in _WINDOWS.items()]
-    return [(left, told) for left, told in rooms if left is not None]
+    """The amount left in each window."""
+    rooms = [(getattr(spending, name).left, period) for name, period in _WINDOWS.items()]
+    return [(left, period) for left, period in rooms if left is not None]
 
 
 def _read(content: bytes) -> Any:
@@ -191,6 +191,6 @@ def _read(content: bytes) -> Any:
 
 
 class Unprinted(CliError):
-    """What was paid for is here, and cannot be printed as it was asked for: `--query` does not fit it."""
+    """The paid answer cannot be printed with this `--query`."""
 
     code = "not_printed"

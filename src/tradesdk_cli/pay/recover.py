@@ -1,4 +1,4 @@
-"""Earlier payments: what one bought, and where."""
+"""Earlier payments: their calls and services."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _VERBS = {f"/v1/{endpoint}": verb for verb, endpoint in ENDPOINTS.items()}
 
 
 class NoSuchPayment(CliError):
-    """The ledger has none of this id."""
+    """The ledger has no payment with this id."""
 
     exit_code = NOT_FOUND
     code = "no_such_payment"
 
 
-def found_in(run: Session, payment_id: str) -> Payment:
-    """The payment of this id, or the only one whose id begins so.
+def find_payment(run: Session, payment_id: str) -> Payment:
+    """The payment with this id, or the only one whose id begins with it.
 
     Raises:
         NoSuchPayment: the ledger has none.
@@ -48,7 +48,7 @@ def found_in(run: Session, payment_id: str) -> Payment:
 
 
 def client_for(run: Session, payment: Payment | None, *, send_api_key: bool = False) -> MarketClient:
-    """A client for the service that a payment was made to; without one, for the service that is set, if any."""
+    """A client for the service of a payment; without a payment, for the service of the settings, if any."""
     if payment is not None:
         return market_client(run, at=payment.url.rpartition("/v1/")[0], send_api_key=send_api_key)
     at = None if run.settings.mock else run.settings.market_url or NO_SERVICE
@@ -56,6 +56,6 @@ def client_for(run: Session, payment: Payment | None, *, send_api_key: bool = Fa
 
 
 def verb_of(payment: Payment) -> str:
-    """What was bought, as `trade market` calls it."""
+    """The verb of `trade market` for a payment."""
     path = urlsplit(payment.url).path
     return _VERBS.get(path[path.rfind("/v1/") :], "prices")

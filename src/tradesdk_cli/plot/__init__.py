@@ -1,1 +1,1 @@
-"""Pictures made of characters."""
+"""Charts made of characters."""

@@ -1,7 +1,6 @@
 """Charts in the terminal: a line chart over time with marks, axes and a legend.
 
-A cell of the terminal holds two by four dots of Braille, so a line is finer than the text around it. Where that
-cannot be shown, plain characters draw it.
+A cell of the terminal has two by four Braille dots, for finer lines. Terminals without Braille get plain characters.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 _LINE, _AXIS = "cyan", "dim"
 _MARKS = {"BUY": ("▲", "^", "green"), "SELL": ("▼", "v", "red"), "now": ("◆", "@", "yellow")}
 _BESIDE = {"BUY": 1, "SELL": -1}
-_WORDS = {"BUY": "BUY", "SELL": "SELL", "now": "with what is open now"}
+_WORDS = {"BUY": "BUY", "SELL": "SELL", "now": "with open positions"}
 _MONTH = 2592000
 _TIME_STEPS = (60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 172800, 432000, 864000, 2592000, 7776000, 31536000)
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A sign at a place of the chart. `kind` is `BUY`, `SELL` or `now`; `at` is in Unix seconds."""
+    """A mark in the chart. `kind` is `BUY`, `SELL` or `now`; `at` is in Unix seconds."""
 
     kind: str
     at: float
@@ -45,14 +44,14 @@ class Mark:
 
 @dataclass(frozen=True)
 class Chart:
-    """What is to be drawn.
+    """The content of a chart.
 
     Attributes:
-        title: what it shows; text from strangers is made harmless.
+        title: the title; untrusted text is escaped.
         points: Unix seconds and value, oldest first; at least one.
-        line: what the line is, for the legend.
-        marks: signs on it.
-        base: a value at which a dotted line runs through, if it is within the range: zero of results.
+        line: the meaning of the line, for the legend.
+        marks: marks on the line.
+        base: the value of a dotted line, if within the range: zero for results.
         notes: lines below.
     """
 
@@ -65,11 +64,11 @@ class Chart:
 
 
 def draw(chart: Chart, width: int, height: int, *, ascii_only: bool = False) -> list[Text]:
-    """The chart in lines of at most `width` cells; `height` counts everything but the notes that have to be wrapped."""
+    """The chart in lines of at most `width` cells; `height` includes everything but wrapped notes."""
     width, height = max(LEAST_WIDTH, width), max(LEAST_HEIGHT, height)
     notes = [visible(note) for note in chart.notes]
     rows = max(3, height - 4 - len(notes))
-    # Nothing that is priced is this large; sums and distances of what is larger would be infinite.
+    # No price is this large; sums and distances of larger values would be infinite.
     points = [(at, max(-_LARGEST, min(_LARGEST, value))) for at, value in chart.points]
     marks = [replace(mark, value=max(-_LARGEST, min(_LARGEST, mark.value))) for mark in chart.marks]
     low, high = _range([value for _, value in points] + [mark.value for mark in marks])
@@ -80,7 +79,7 @@ def draw(chart: Chart, width: int, height: int, *, ascii_only: bool = False) -> 
     begin, end = points[0][0], max(points[-1][0], *(mark.at for mark in marks), points[0][0])
     canvas = _Canvas(begin, end, low, high, (columns, rows))
     canvas.line(points)
-    for mark in marks:  # beside the line, so that it stays whole: what was bought stands below it, what was sold above
+    for mark in marks:  # beside the line, so that it stays visible: BUY below, SELL above
         sign, plain, style = _MARKS[mark.kind]
         canvas.sign(mark.at, mark.value, plain if ascii_only else sign, style, _BESIDE.get(mark.kind, 0))
     if chart.base is not None and low < chart.base < high:
@@ -100,7 +99,7 @@ def draw(chart: Chart, width: int, height: int, *, ascii_only: bool = False) -> 
 
 
 class _Canvas:
-    """A part of time and value in cells, each of two by four dots."""
+    """A range of time and value, in cells of two by four dots."""
 
     def __init__(self, begin: float, end: float, low: float, high: float, size: tuple[int, int]) -> None:
         self.begin, self.end, self._low, self._high = begin, end, low, high
@@ -109,23 +108,23 @@ class _Canvas:
         self._signs: dict[tuple[int, int], tuple[str, str]] = {}
 
     def across(self, at: float, steps: int) -> int:
-        """Where a moment stands when the width is divided into `steps`."""
+        """The position of a time, in `steps` of the width."""
         if self.end <= self.begin:
             return steps // 2
         return min(steps - 1, max(0, round((at - self.begin) / (self.end - self.begin) * (steps - 1))))
 
     def _down(self, value: float) -> int:
-        """In dots, from the top."""
+        """The position of a value in dots from the top."""
         steps = self._rows * 4
         return min(steps - 1, max(0, round((self._high - value) / (self._high - self._low) * (steps - 1))))
 
     def row(self, value: float) -> int:
-        """The row of cells of a value."""
+        """The row of a value in cells."""
         return self._down(value) // 4
 
     def line(self, points: Sequence[tuple[float, float]]) -> None:
-        places = [(self.across(at, self.columns * 2), self._down(value)) for at, value in points]
-        for (x, y), (right, down) in zip(places, places[1:] or places, strict=False):
+        dots = [(self.across(at, self.columns * 2), self._down(value)) for at, value in points]
+        for (x, y), (right, down) in zip(dots, dots[1:] or dots, strict=False):
             steps = max(abs(right - x), abs(down - y), 1)
             for step in range(steps + 1):
                 across, below = x + round((right - x) * step / steps), y + round((down - y) * step / steps)
@@ -151,23 +150,23 @@ class _Canvas:
 
 
 def value_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
-    """At most `most` + 2 round values from just below `low` to just above `high`, lowest first, each with its text."""
+    """At most `most` + 2 round values from just below `low` to just above `high`, lowest first, each with its label."""
     rough = (high - low) / max(1, most - 1)
     power = 10.0 ** math.floor(math.log10(rough))
     factor = next((factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999), 10)
     step = factor * power
     decimals = max(0, -math.floor(math.log10(step) + 1e-9) + (factor == 2.5))
     first, last = math.floor(low / step + 1e-6), math.ceil(high / step - 1e-6)
-    return [(number * step, _told(number * step, decimals)) for number in range(first, last + 1)]
+    return [(number * step, _label(number * step, decimals)) for number in range(first, last + 1)]
 
 
-def _told(value: float, decimals: int) -> str:
-    text = f"{round(value, decimals) + 0.0:,.{decimals}f}"  # + 0.0 makes -0.0 a plain zero
+def _label(value: float, decimals: int) -> str:
+    text = f"{round(value, decimals) + 0.0:,.{decimals}f}"  # + 0.0 turns -0.0 into 0.0
     return text if len(text) <= _LABEL else f"{value:.3g}"
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """The lowest and the highest; around a single value there is some room."""
+    """The lowest and the highest value; some room around a single value."""
     low, high = min(values), max(values)
     if high - low > max(abs(low), abs(high)) * 1e-9:
         return low, high
@@ -176,7 +175,7 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _time_axis(canvas: _Canvas) -> str:
-    """Times in UTC below the axis, each beginning where its moment is."""
+    """Times in UTC below the axis, each beginning at its position."""
     span = canvas.end - canvas.begin
     if span <= 0:
         text = _moment(canvas.begin, 0)
@@ -185,15 +184,15 @@ def _time_axis(canvas: _Canvas) -> str:
     step = next((step for step in _TIME_STEPS if span / step <= most), _TIME_STEPS[-1])
     line, at = "", math.ceil(canvas.begin / step) * step
     while at <= canvas.end and len(line) < canvas.columns:
-        text, place = _moment(at, step), canvas.across(at, canvas.columns)
-        if place >= len(line) + (2 if line else 0) and place + len(text) <= canvas.columns:
-            line = line.ljust(place) + text
+        text, position = _moment(at, step), canvas.across(at, canvas.columns)
+        if position >= len(line) + (2 if line else 0) and position + len(text) <= canvas.columns:
+            line = line.ljust(position) + text
         at += step
     return line or _moment(canvas.begin, 0)[: canvas.columns]
 
 
 def _moment(at: float, step: int) -> str:
-    """With the date wherever a day begins or nothing else is said; months have names, so nobody mistakes them."""
+    """Labels of times, with the date at the start of a day or when alone; months are names, to avoid confusion."""
     try:
         moment = datetime.fromtimestamp(at, UTC)
     except (ValueError, OverflowError, OSError):
@@ -227,5 +226,5 @@ def _cut(text: Text, width: int) -> Text:
 
 
 def shows_ascii_only(out: Output) -> bool:
-    """True where blocks and Braille would not be shown: another encoding than UTF-8, or a terminal that can little."""
+    """True when blocks and Braille cannot be shown: another encoding than UTF-8, or a simple terminal."""
     return not is_unicode(out.stdout.encoding) or out.environ.get("TERM") in ("dumb", "linux")

@@ -1,4 +1,4 @@
-"""What `trade plot` draws, and where its points come from."""
+"""The charts of `trade plot`, and their data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PAGE = 100
 
 @dataclass(frozen=True)
 class Wanted:
-    """What part is drawn, and how large: Unix seconds, points, lines."""
+    """Period, number of points, and height of a chart: Unix seconds, points, lines."""
 
     start: float | None
     end: float | None
@@ -48,8 +48,8 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
     """Draws a token's price at its signals.
 
     Raises:
-        NotThere: no signals name such a token.
-        UsageProblem: several tokens call themselves so.
+        NotThere: no signals have such a token.
+        UsageProblem: several tokens have this symbol.
     """
     chains = [chain] if chain is not None else list(CHAINS.values())
     named = " or ".join(CHAIN_NAMES[number] for number in chains)
@@ -95,7 +95,7 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
 
 
 def plot_agent(run: Session, agent_id: str, wanted: Wanted) -> None:
-    """Draws what an agent's closed trades add up to, and what its open positions would add."""
+    """Draws the sum of an agent's closed trades, and the unrealized result of its open positions."""
     from tradesdk_cli.lookup import AGENTS, reached
 
     agent_id, agent = reached(run, AGENTS, agent_id, lambda found: (found, run.client.agents.get(found)))
@@ -166,13 +166,13 @@ def _is_address(symbol: str) -> bool:
 
 
 def _address(run: Session, symbol: str, chain: int) -> str | None:
-    """The address that signals of this symbol name; None when there are none."""
+    """The address in signals of this symbol; None without such signals."""
     if _is_address(symbol):
         return symbol
-    signals, asked = run.client.signals, symbol.strip().casefold()
+    signals, folded = run.client.signals, symbol.strip().casefold()
 
     def named(found: Any) -> list[str]:
-        return list(dict.fromkeys(one.token_address for one in found if one.token_symbol.casefold() == asked))
+        return list(dict.fromkeys(one.token_address for one in found if one.token_symbol.casefold() == folded))
 
     addresses = named(signals.latest(chain=chain, limit=_PAGE)) or named(
         signals.history(chain=chain, limit=_PAGE, max_items=_LOOK_BACK)
@@ -206,7 +206,7 @@ def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict
         return
     size = shutil.get_terminal_size()
     width = size.columns if run.out.on_terminal else _PIPE_WIDTH
-    # The line of the command and the next prompt are to be on the screen as well.
+    # Leave room for the command line and the next prompt.
     height = wanted.height or (min(_TALLEST, size.lines - 2) if run.out.on_terminal else _HEIGHT)
     lines = draw(chart, width, height, ascii_only=shows_ascii_only(run.out))
 

@@ -1,4 +1,4 @@
-"""`trade doctor --service`: asks a service what the specification leaves open, and whether it keeps what it says.
+"""`trade doctor --service`: finds out what the specification leaves open, and whether a service keeps its rules.
 
 `ask` sends the requests; `points` and `rules` judge the answers, without I/O.
 """

@@ -1,4 +1,4 @@
-"""What a service answered, by the name of the question."""
+"""The answers of a service, by the name of the question."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 
 class Unseen(Exception):
-    """Something cannot be seen in the answers; the message says why."""
+    """The answers do not show something; the message has the reason."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Answer:
     """One request and its answer; secrets are replaced by `****`.
 
     Attributes:
-        status: 0 when there is no answer; then `problem` says why.
+        status: 0 without an answer; then `problem` has the reason.
         headers: names in lower case.
         text: the body.
         paid: whether a payment was sent.
@@ -35,7 +35,7 @@ class Answer:
     paid: bool = False
 
     @property
-    def asked(self) -> str:
+    def request(self) -> str:
         return f"{self.method} {urlsplit(self.url).path}"
 
     @property
@@ -48,16 +48,16 @@ class Answer:
         return parsed(self.text)
 
     def at(self, *path: str) -> Any:
-        """What is at this place of the body; None when nothing is."""
+        """The value at this path of the body; None without one."""
         return inside(self.body, *path)
 
     def items(self, *path: str) -> list[dict[str, Any]]:
-        """The objects of a list, by default that at `data`; empty when it is not one."""
+        """The objects of the list at this path, by default `data`; empty when it is not a list."""
         return objects(self.at(*(path or ("data",))) if self.ok else None)
 
 
 def parsed(text: str | bytes) -> Any:
-    """What this JSON says; None when it is not JSON."""
+    """The value of JSON text; None when it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -65,14 +65,14 @@ def parsed(text: str | bytes) -> Any:
 
 
 def inside(value: Any, *path: str) -> Any:
-    """What is at this place of a value; None when nothing is."""
+    """The value at this path of a value; None without one."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
-    """The objects of a list; empty when it is not one."""
+    """The objects of a list; empty when it is not a list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
@@ -84,15 +84,15 @@ class Answers(dict[str, Answer]):
 
     Attributes:
         reasons: why a question has no answer.
-        ahead: seconds that the service's clock is ahead of ours; None: it did not say.
-        window: the times between which signals were asked for.
+        ahead: seconds that the service's clock is ahead of ours; None: unknown.
+        window: the requested period of signals.
         events: what the stream yielded, in order.
-        event_id: the id of its last event; empty without one.
+        event_id: the id of the stream's last event; empty without one.
         intervals: seconds between two heartbeats that were both read as they came.
-        listened: seconds from the opening of the stream until it was closed.
+        listened: seconds for which the stream was open.
         endless: whether the answer to `stream_filter` did not end.
-        lag: seconds after the arrival of a new signal at which it was not in the history yet, and at which it was; None
-            when that was not seen.
+        lag: seconds after the arrival of a new signal at which it was not yet in the history, and at which it was;
+            None: not seen.
     """
 
     def __init__(self) -> None:
@@ -108,31 +108,31 @@ class Answers(dict[str, Answer]):
         self.lag: tuple[float, float] | None = None
 
     def __missing__(self, name: str) -> Answer:
-        raise Unseen(self.reasons.get(name, "the time was up before this was asked"))
+        raise Unseen(self.reasons.get(name, "the time was up before this request"))
 
     def status(self, name: str, *expected: int) -> int:
         """The status of an answer.
 
         Raises:
-            Unseen: it is none of the expected ones.
+            Unseen: it is not one of the expected ones.
         """
         answer = self[name]
         if answer.status not in expected:
-            raise Unseen(f"{answer.asked}: {answer.problem or answer.status}")
+            raise Unseen(f"{answer.request}: {answer.problem or answer.status}")
         return answer.status
 
     def offer(self) -> dict[str, Any]:
         """The offer of a 402.
 
         Raises:
-            Unseen: there is none, or it cannot be read.
+            Unseen: there is none, or it is invalid.
         """
-        found = next(filter(None, self.offer_places()), None)
+        found = next(filter(None, self.offers()), None)
         if found is None:
             raise Unseen("the 402 has no offer that can be read, in PAYMENT-REQUIRED or in its body")
         return found
 
-    def offer_places(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    def offers(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
         """The offer in the header of a 402, and that in its body."""
         self.status("offer", 402)
         answer = self["offer"]
@@ -147,7 +147,7 @@ class Answers(dict[str, Answer]):
         )
 
     def ways(self) -> list[dict[str, Any]]:
-        """The ways to pay that the specification names: scheme exact on Base, the cheapest first.
+        """The ways to pay of the specification, scheme exact on Base, cheapest first.
 
         Raises:
             Unseen: there is none.

@@ -1,4 +1,4 @@
-"""Sends the requests of the probe: each once, within one rate limit, and not longer than a deadline."""
+"""Sends the requests of the probe: each once, within the rate limit, until a deadline."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from tradesdk_cli.errors import CliError
 from tradesdk_cli.health import LastAnswer
 from tradesdk_cli.probe.answers import NONE, Answer, Answers
 from tradesdk_cli.probe.rules import CHANGE, CONFIDENCE, MARKET
-from tradesdk_cli.retries import heard_by
+from tradesdk_cli.retries import log_handler
 
 LONGEST = 35.0  # two heartbeats of the usual interval
 _ONE = 5.0  # seconds for one answer
 _ENDLESS = 1.0  # seconds after which an answer that does not end is a stream
 _LOOKS = 5
-_MARGIN = 60  # seconds before a signal from which the history is asked for it: bounds may be exclusive
-_AT_ONCE = 0.05  # seconds within which an event that had come before is read
+_MARGIN = 60  # seconds before a signal at which its history request begins: bounds may be exclusive
+_AT_ONCE = 0.05  # seconds within which an event that arrived before is read
 _LONG_ENOUGH = 5.0  # seconds of heartbeats, for an interval in whole seconds
-_TWO = 0.04  # dollars that average prices of two tokens cost
+_TWO = 0.04  # dollars: average prices of two tokens
 NOWHERE = "0x000000000000000000000000000000000000dEaD"
-"""A token that no service has."""
+"""An unknown token."""
 
 WRITES = ("create", "patch", "empty_patch", "unknown_field", "bounds", "unknown_wallet", "other_chain", "delete_paused")
 
@@ -47,35 +47,35 @@ WRITES = ("create", "patch", "empty_patch", "unknown_field", "bounds", "unknown_
 ClientT = TypeVar("ClientT", TradeClient, MarketClient)
 
 
-class _Heard(LastAnswer):
+class _LastRequest(LastAnswer):
     """The last request of the SDK's log, with its answer."""
 
     answer: Answer | None = None
     _paid = False
 
-    def hear(self, record: logging.LogRecord) -> None:
-        said = vars(record).get("wire", {})
-        if not urlsplit(said.get("url", "")).path:
-            return  # a node of the chain: only its host is logged
-        super().hear(record)
-        match said.get("event"):
+    def handle(self, record: logging.LogRecord) -> None:
+        wire = vars(record).get("wire", {})
+        if not urlsplit(wire.get("url", "")).path:
+            return  # a node of the chain, which is logged without a path
+        super().handle(record)
+        match wire.get("event"):
             case "request":
-                self._paid = "payment-signature" in said["headers"]
+                self._paid = "payment-signature" in wire["headers"]
                 self.answer = None
             case "answer":
-                found = Answer(said["method"], said["url"], said["status"], said["headers"], said["body"] or "")
+                found = Answer(wire["method"], wire["url"], wire["status"], wire["headers"], wire["body"] or "")
                 self.answer = replace(found, paid=self._paid)
             case "failure":
-                self.answer = Answer(said["method"], said["url"], problem=said["problem"], paid=self._paid)
+                self.answer = Answer(wire["method"], wire["url"], problem=wire["problem"], paid=self._paid)
 
 
 class Probe:
-    """Asks one service.
+    """Probes one service.
 
     Args:
         trade: the account API.
         market: makes the client of market data, with or without the API key; None: there is no address.
-        clock: what `trade` waits by.
+        clock: the clock of `trade`.
         write: make an agent, change it, and delete it.
         pay: dollars that one purchase may cost; None: buy nothing.
     """
@@ -91,16 +91,16 @@ class Probe:
     ) -> None:
         self._trade, self._market, self._clock, self._write, self._pay = trade, market, clock, write, pay
         self._end = clock.monotonic() + LONGEST
-        self._heard = _Heard(clock.now)
+        self._last = _LastRequest(clock.now)
         self.answers = Answers()
         self.left_behind: list[str] = []
         """Ids of agents that could not be deleted."""
 
     def run(self) -> Answers:
-        """Ask everything.
+        """Send all requests.
 
         Raises:
-            TradeError: nobody is there, or the key is refused.
+            TradeError: the service cannot be reached, or it refused the key.
         """
         reasons = self.answers.reasons
         if not self._write:
@@ -109,11 +109,11 @@ class Probe:
             reasons |= dict.fromkeys((*MARKET, "market_here"), "no address of market data is set")
         reasons["pay"] = "only with --pay USD"
         trade = self._trade
-        with heard_by(self._heard.hear, log="tradesdk.wire", alone=True):
+        with log_handler(self._last.handle, log="tradesdk.wire", alone=True):
             error = self._ask("account", trade, lambda client: client.request("GET", "/v1/account"))
             if error is not None and self.answers.get("account", NONE).status in (0, 401, 429):
                 raise error
-            self.answers.ahead = self._heard.difference
+            self.answers.ahead = self._last.difference
             stream = self._once(trade).signals.stream(
                 chain=8453, heartbeats=True, unknown_events=True, reports=True, idle_timeout=LONGEST
             )
@@ -136,34 +136,34 @@ class Probe:
         return self._end - self._clock.monotonic()
 
     def _once(self, client: ClientT, seconds: float = _ONE) -> ClientT:
-        """A copy that sends a request once."""
+        """A copy of the client without retries."""
         return client.with_options(timeout=seconds, max_retries=0, deadline=seconds)
 
     def _ask(
         self, name: str, client: ClientT, send: Callable[[ClientT], object], *, at_most: float = _ONE
     ) -> TradeError | None:
-        """Send one request while there is time; its answer, whatever it is, is kept under `name`."""
+        """Send one request if there is time left; store its answer under `name`."""
         seconds, found = min(at_most, self._left), None
         if seconds <= 0:
             return None
-        self._heard.answer = None
+        self._last.answer = None
         try:
             send(self._once(client, seconds))
         except TradeError as error:
             found = error
             self.answers.reasons.setdefault(name, error.message)
-        heard = self._heard.answer
-        if heard is not None and isinstance(found, APIResponseError) and not heard.text.strip():
-            heard = Answer(heard.method, heard.url, problem=found.message)  # too much to read, for one
-        if heard is not None:
-            self.answers[name] = heard
+        answer = self._last.answer
+        if answer is not None and isinstance(found, APIResponseError) and not answer.text.strip():
+            answer = Answer(answer.method, answer.url, problem=found.message)  # such as a body that is too large
+        if answer is not None:
+            self.answers[name] = answer
         return found
 
     def _get(self, name: str, path: str, *, at_most: float = _ONE, **query: Any) -> TradeError | None:
         return self._ask(name, self._trade, lambda client: client.request("GET", path, query=query), at_most=at_most)
 
     def _read(self) -> None:
-        """What changes nothing."""
+        """Send the read-only requests."""
         a = self.answers
         self._get("usage", "/v1/account/usage")
         for name in ("agents", "wallets", "positions"):
@@ -184,7 +184,7 @@ class Probe:
         self._get("no_filter", "/v1/trades", agent_id="unknown")
         self._get("limit_0", "/v1/trades", limit=0)
         self._get("start", "/v1/agents/unknown/start")
-        patience = _ENDLESS + 3 * self._heard.seconds  # a slow refusal is not taken for a stream
+        patience = _ENDLESS + 3 * self._last.seconds  # a slow refusal must not look like a stream
         error = self._get("stream_filter", "/v1/signals/stream", at_most=patience, chain=8453, min_confidence=2)
         a.endless = isinstance(error, APITimeoutError)
 
@@ -212,7 +212,7 @@ class Probe:
             self._buy(market, self._pay)
 
     def _buy(self, market: MarketClient, most: str) -> None:
-        """The cheapest purchase: average prices of a listed token and, if that may be paid, of one that is not."""
+        """The cheapest purchase: average prices of a listed token and, if the limit allows, of an unknown one."""
         a = self.answers
         del a.reasons["pay"]
         listed = [one.get("tokenAddress") for one in a.get("tokens", NONE).items("data", "tokens")]
@@ -229,7 +229,7 @@ class Probe:
             a.pop("pay", None)  # refused here, before anything was signed
 
     def _change(self) -> None:
-        """A throw-away agent: made, changed, and deleted whatever happens."""
+        """Create, change and always delete a temporary agent."""
         a, trade = self.answers, self._trade
         wallets = a.get("wallets", NONE).items()
         if not wallets:
@@ -263,11 +263,11 @@ class Probe:
             else:
                 a.reasons["delete_paused"] = "there is no path that pauses an agent"
         finally:
-            self._end = max(self._end, self._clock.monotonic() + _ONE)  # deleting has time of its own
+            self._end = max(self._end, self._clock.monotonic() + _ONE)  # deleting has its own time
             self._delete(name)
 
     def _delete(self, name: str) -> None:
-        """Delete what has this name: an agent may have been made although its answer was lost."""
+        """Delete agents of this name: one may exist although the answer to its creation was lost."""
         a = self.answers
         answers = [a.get(question, NONE) for question in ("create", "other_chain")]
         made = [answer.at("id") for answer in answers if answer.ok]
@@ -281,11 +281,11 @@ class Probe:
                 self._once(self._trade).agents.delete(ident)
             except TradeError:
                 self.left_behind.append(str(ident))
-            if self._heard.answer is not None:
-                a["delete"] = self._heard.answer
+            if self._last.answer is not None:
+                a["delete"] = self._last.answer
 
     def _listen(self, stream: SignalStream[StreamItem], opened: float) -> None:
-        """Until heartbeats and a signal have been seen, or the time is up."""
+        """Read the stream until heartbeats and a signal have arrived, or the time is up."""
         a = self.answers
         timer = threading.Timer(max(self._left, 0.0), stream.close)
         timer.daemon = True
@@ -294,7 +294,7 @@ class Probe:
         try:
             for item in stream:
                 now = self._clock.monotonic()
-                is_new = now - ready > _AT_ONCE  # else it may have waited for us, for no matter how long
+                is_new = now - ready > _AT_ONCE  # else it may have waited in the buffer for any time
                 a.events.append(item)
                 a.event_id = stream.last_event_id or a.event_id
                 if isinstance(item, Heartbeat):
@@ -302,8 +302,8 @@ class Probe:
                     beat = now if is_new else None
                 elif isinstance(item, StreamSignal) and is_new and not self._has_looked:
                     self._look(item, now)
-                is_heard = sum(a.intervals) >= _LONG_ENOUGH and self._has_looked
-                if isinstance(item, Disconnected) or self._left <= 0 or is_heard:
+                is_measured = sum(a.intervals) >= _LONG_ENOUGH and self._has_looked
+                if isinstance(item, Disconnected) or self._left <= 0 or is_measured:
                     break
                 ready = self._clock.monotonic()
         except TradeError as error:
@@ -317,17 +317,17 @@ class Probe:
         return self.answers.lag is not None or "lag" in self.answers.reasons
 
     def _look(self, signal: StreamSignal, arrived: float) -> None:
-        """When a new signal is in the history: asked each second until it is."""
+        """Request the history each second until it has a new signal."""
         a, since, missed = self.answers, int(signal.timestamp.timestamp()) - _MARGIN, -1.0
         for second in range(_LOOKS + 1):
             self._clock.sleep(max(0.0, arrived + second - self._clock.monotonic()))
-            asked = self._clock.monotonic() - arrived
+            elapsed = self._clock.monotonic() - arrived
             self._get("lag", "/v1/signals/history", chain=8453, limit=100, **{"from": since})
             answer = a.get("lag", NONE)
             if any(one.get("id") == signal.id for one in answer.items()):
                 a.lag = missed, self._clock.monotonic() - arrived
                 return
-            missed = asked if answer.ok else missed
+            missed = elapsed if answer.ok else missed
             if self._left <= 1:
                 break
         a.reasons["lag"] = f"a signal was not in the history after {max(missed, 0):.0f} s"

@@ -1,4 +1,4 @@
-"""What the specification leaves open: for each of the mock's gap options, the value that a service's answers show."""
+"""Points that the specification leaves open: for each of the mock's gap options, the value in a service's answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ See = Callable[[Answers], str]
 
 _DONE, _REFUSED = {200: "200", 201: "200"}, {400: "400", 422: "422"}
 _WALLET = "connecting a wallet cannot be undone"
-# What a status shows: the option, the question, and the value for each status.
+# Options that a status shows: the option, the question, and the value for each status.
 _STATUSES: dict[str, tuple[str, dict[int, str]]] = {
     "bounds": ("bounds", dict.fromkeys(_DONE, "none") | {422: "checked"}),
     "delete_stopped": ("delete_paused", {204: "204", 409: "409"}),
@@ -44,7 +44,7 @@ NEVER = {
     "payer_balance": "it is about your wallet, not about the service",
     "delegated_payers": "it takes a wallet that is delegated by EIP-7702",
 }
-"""Options that no answer shows, and why."""
+"""Options that no answer shows, with the reason."""
 _WRITTEN = {
     "rate_headers": "with every REST response",
     "unknown_values": "states and fields as listed",
@@ -53,7 +53,7 @@ _WRITTEN = {
     "paywall": "402 without a payment",
     "order": "history newest first; others not shown",
 }
-"""What the specification says about them; about all others: "not shown"."""
+"""The text of the specification about points; all others: "not shown"."""
 _SETTINGS = {
     "wallet_message": "default: wallets.connect_with(message=)",
     "heartbeat": "default: idle_timeout=90, then learned",
@@ -65,26 +65,26 @@ _SETTINGS = {
     "flow": "setting: allow_upfront",
     "paywall": "either way",
 }
-"""What the client has a setting or bounds for; it relies on none of the others."""
+"""Points for which the client has a setting or bounds; it relies on no other."""
 
 
 def _mock() -> GapOptions:
     """The options of the mock, with their defaults."""
-    from tradesdk_mock import GapOptions  # only where somebody probes
+    from tradesdk_mock import GapOptions  # only for the probe
 
     return GapOptions()
 
 
 def usual() -> dict[str, Any]:
-    """What the mock does by default."""
+    """The default behavior of the mock."""
     return _mock().as_dict()
 
 
 def of_file(path: Path) -> dict[str, Any]:
-    """What a mock with this file does.
+    """The behavior of a mock with this file.
 
     Raises:
-        ValueError: the file cannot be used; the message says why.
+        ValueError: the file cannot be used; the message has the reason.
     """
     return _mock().from_file(path).as_dict()
 
@@ -194,7 +194,7 @@ def heartbeat(a: Answers) -> str:
     sent = [item.timestamp.timestamp() for item in a.events if isinstance(item, Heartbeat)]
     if len(sent) < 2:
         raise Unseen(f"{'only one' if sent else 'none'} came within {a.listened:.0f} s")
-    # Without those that were timed, by their own timestamps, which are whole seconds.
+    # Without timed ones: by the heartbeats' timestamps, which are whole seconds.
     intervals = a.intervals or [later - earlier for earlier, later in pairwise(sent)]
     seconds = sum(intervals) / len(intervals)
     if seconds < 0.5:
@@ -210,7 +210,7 @@ def resume(a: Answers) -> str:
 
 
 def stream_filter(a: Answers) -> str:
-    a.status("stream", 200)  # a confidence of 2 is refused where it is read; else the answer has no end
+    a.status("stream", 200)  # a service that checks confidence refuses 2; else the answer does not end
     return "none" if a.endless else "honoured" * bool(a.status("stream_filter", *_REFUSED))
 
 
@@ -219,7 +219,7 @@ def history_lag(a: Answers) -> str:
         a.status("stream", 200)
         if "lag" in a:
             a.status("lag", 200)
-        raise Unseen(a.reasons.get("lag", f"no signal came while it was waited for ({a.listened:.0f} s)"))
+        raise Unseen(a.reasons.get("lag", f"no signal came within {a.listened:.0f} s"))
     missed, found = a.lag
     least = int(missed + 1.01)
     return str(least) if found < least + 1 else f"{least} to {found:.0f}"
@@ -252,19 +252,19 @@ def payment_identifier(a: Answers) -> str:
 def offers(a: Answers) -> str:
     a.ways()
     accepts = a.offer()["accepts"]
-    others = [way for way in accepts if inside(way, "extra", "paymentFlow") != "upfront"]  # `flow` is about those
+    others = [way for way in accepts if inside(way, "extra", "paymentFlow") != "upfront"]  # `flow` covers those
     return "one" if len(others or accepts) == 1 else "several"
 
 
 def offer_in(a: Answers) -> str:
     a.offer()
-    header, body = a.offer_places()
+    header, body = a.offers()
     return "body" if header is None else "header" if body is None else "both"
 
 
 def reason_in(a: Answers) -> str:
     a.offer()
-    header, _ = a.offer_places()
+    header, _ = a.offers()
     if header is None:
         raise Unseen("the offer is in the body, and the reason with it")
     if isinstance(header.get("error"), str):
@@ -290,7 +290,7 @@ _SEES = {see.__name__: see for see in _SEEN_BY}
 
 
 def _seen(name: str, a: Answers) -> str:
-    """The value of a gap option; Unseen says why there is none."""
+    """The value of a gap option; raises Unseen without one."""
     if name in NEVER:
         raise Unseen(NEVER[name])
     if name in _STATUSES:
@@ -300,9 +300,9 @@ def _seen(name: str, a: Answers) -> str:
 
 
 def rows(a: Answers) -> list[Row]:
-    """One for each broken rule, then one for each point.
+    """One row per broken rule, then one per point.
 
-    `finding` is `broken`, `seen` or `unseen`; `value` is that of the mock's option, None where there is none like that.
+    `finding` is `broken`, `seen` or `unseen`; `value` is that of the mock's option, None if the mock has no such value.
     """
     found = []
     for rule, how in broken(a).items():
@@ -327,13 +327,13 @@ def _row(finding: str, name: str, seen: str, written: str, relies: str | None = 
 
 
 def options(found: list[Row]) -> dict[str, Any]:
-    """The mock's options that are not its defaults and behave as seen.
+    """The mock's options for the seen behavior, without defaults.
 
-    Without its defaults: a point that is unseen has a default too, so a mock with these options is probed to the same.
+    A point that is not seen keeps its default, so a mock with these options gives the same result.
     """
     return {row["point"]: row["value"] for row in differences(found, usual()) if row["value"] is not None}
 
 
 def differences(found: list[Row], expected: Mapping[str, Any]) -> list[Row]:
-    """What was seen that a mock with these options would not do."""
+    """Seen behavior that a mock with these options does not have."""
     return [row for row in found if row["finding"] == "seen" and row["value"] != expected[row["point"]]]

@@ -20,7 +20,7 @@ RULES = {
     "page_size": "at most limit items in a page, 20 by default",
     "open_trades": "what an open trade does not have yet is null",
     "order": "the history of signals is newest first",
-    "filters": "signals are of the chain, confidence and times that were asked for",
+    "filters": "signals match the requested chain, confidence and times",
     "not_found": "404 for what does not exist",
     "created": "a new agent is idle, with min_confidence 0.75 and max_positions 5",
     "patched": "a PATCH changes what it names, and only that",
@@ -44,13 +44,13 @@ RECORDS: dict[str, tuple[Any, int]] = {
     "patch": (Agent, 0),
     "tokens": (SupportedToken, 2),
 }
-"""What answers are made of, and how many of them a page has at most; 0: it is no list."""
+"""The models of answers, and the maximum of items in a page; 0: not a list."""
 LISTS = {"tokens": ("data", "tokens")}
-"""Where the lists are that are not at `data`."""
+"""Paths of lists that are not at `data`."""
 MARKET = ("tokens_keyless", "tokens", "market_field", "bad_sort", "offer", "pay")
 CONFIDENCE = 0.7
 CHANGE: dict[str, Any] = {"max_positions": 4, "risk": {"stop_loss_pct": 5}}
-"""What the question `patch` changes."""
+"""The changes of the question `patch`."""
 _PRICE = "60000"  # of aggregate-metrics, in micro-dollars
 _CODES = {
     400: ("invalid_request", "invalid_signature"),
@@ -70,7 +70,7 @@ Found = Iterator[tuple[str, str]]
 
 
 def broken(a: Answers) -> dict[str, list[str]]:
-    """The rules that are broken, each with how that was seen."""
+    """The broken rules, each with the evidence."""
     found: dict[str, list[str]] = {}
     for name, answer in a.items():
         if answer.status:
@@ -81,7 +81,7 @@ def broken(a: Answers) -> dict[str, list[str]]:
                 _meaning(a, name, answer),
             ]
             for rule, seen in (one for check in checks for one in check):
-                found.setdefault(rule, []).append(f"{answer.asked}: {seen}")
+                found.setdefault(rule, []).append(f"{answer.request}: {seen}")
     for event in a.events:
         if isinstance(event, InvalidEvent):
             found.setdefault("stream", []).append(event.reason)
@@ -93,7 +93,7 @@ def _form(name: str, it: Answer) -> Found:
     if name == "stream" and it.ok:
         if kind != "text/event-stream":
             yield "stream", kind
-    elif it.status not in (204, 402):  # nothing is said about the body of a 402
+    elif it.status not in (204, 402):  # the body of a 402 is not specified
         if kind != "application/json":
             yield "json", kind
         elif not isinstance(it.body, dict):
@@ -108,7 +108,7 @@ def _form(name: str, it: Answer) -> Found:
 def _account_api(name: str, it: Answer) -> Found:
     if name in (*MARKET, "market_here", "stream", "stream_filter"):
         return
-    if not it.ok and it.status not in (*_CODES, 405):  # 405: of a path that is not documented
+    if not it.ok and it.status not in (*_CODES, 405):  # 405: the path is not documented
         yield "statuses", str(it.status)
     elif it.status in _CODES and it.at("error", "code") not in _CODES[it.status]:
         yield "errors", f"{it.status} with the code {it.at('error', 'code')}"
@@ -131,7 +131,7 @@ def _records(a: Answers, name: str, it: Answer) -> Found:
         try:
             model.model_validate_json(json.dumps(item))
         except ValueError as error:
-            problem = cast("Any", error).errors(include_url=False, include_input=False)[0]  # pydantic's
+            problem = cast("Any", error).errors(include_url=False, include_input=False)[0]  # of pydantic
             yield "fields", f"{'.'.join(map(str, problem['loc'])) or 'an item'}: {problem['msg']}"
             return
         if item.get("status") == "open" and any(item.get(later) is not None for later in _LATER):
@@ -154,7 +154,7 @@ def _meaning(a: Answers, name: str, it: Answer) -> Found:
             yield "not_found", str(it.status)
         case "create" if it.ok:
             new = [it.at(field) for field in ("status", "min_confidence", "max_positions")]
-            if new[1:] != [0.75, 5] or new[0] in ("active", "paused", "error"):  # there may be new states
+            if new[1:] != [0.75, 5] or new[0] in ("active", "paused", "error"):  # new states are allowed
                 yield "created", ", ".join(map(str, new))
         case "patch" if it.ok and isinstance(before := a["create"].body, dict) and a["create"].ok:
             risk = before.get("risk")

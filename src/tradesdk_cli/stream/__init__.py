@@ -1,1 +1,1 @@
-"""Signals as they come: printed, and handed to commands."""
+"""Live signals: printed, and passed to commands."""

@@ -1,4 +1,4 @@
-"""Where `signals stream` remembers how far it got: a file for each kind of run."""
+"""The position of `signals stream`: one file for each combination of service, key, chain, filters and output file."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _RUN = ".run-"
 
 
 class CheckpointProblem(ConfigProblem):
-    """A file that remembers how far a stream got cannot be used."""
+    """A position file cannot be used."""
 
     code = "checkpoint"
 
 
 class Stream(Protocol):
-    """The service's stream, or a fleet's."""
+    """The stream of the service, or of a fleet."""
 
     @property
     def stats(self) -> StreamStats: ...
@@ -40,21 +40,21 @@ class Stream(Protocol):
     def close(self) -> None: ...
 
 
-class Place:
-    """Where a run keeps how far it got.
+class Bookmark:
+    """The position file of a run.
 
     Attributes:
-        goes_on: what goes on there later, for people.
+        goes_on: the command that continues there, for people.
     """
 
     def __init__(self, file: Path | None, *, needed: bool, earlier: Callable[[], list[Path]] = list) -> None:
-        """Without `needed`, nothing fails when there is none. `earlier`: files that are not the last ones any more."""
+        """Without `needed`, a missing file is no error. `earlier`: position files that this one replaces."""
         self._file, self._needed, self._earlier = file, needed, earlier
         self.goes_on = "the same command" if needed else "--since last"
 
     @contextlib.contextmanager
     def opened(self, open_stream: Callable[..., AbstractContextManager[Stream]]) -> Iterator[Stream]:
-        """The stream with this file for its checkpoint."""
+        """The stream with this file as its checkpoint."""
         from tradesdk import CheckpointError
 
         done = False
@@ -75,7 +75,7 @@ class Place:
                 yield stream
                 done = True
         except CheckpointError:
-            if self._needed or not done:  # else it could not be written at the end
+            if self._needed or not done:  # else it might not be writable at the end
                 raise
 
     def ack(self, stream: Stream, signal: StreamSignal) -> None:
@@ -90,67 +90,66 @@ class Place:
                 raise  # else the next run repeats it
 
 
-def last_place(run: Session, chain: int, filters: Mapping[str, object]) -> tuple[Place, float | None]:
-    """Where `--since last` continues, and while there is no such place yet, the time to begin at; None is now.
+def last_bookmark(run: Session, chain: int, filters: Mapping[str, object]) -> tuple[Bookmark, float | None]:
+    """The position of `--since last`, and, while there is none, the time to begin at; None: now.
 
-    What another filter left out, or what went into another file, was never here: so each has a place of its own. It is
-    the one of the last run with `--since last`; before there was any, that of the last run without.
+    Each combination of filters and output file has its own position. It is that of the last run with `--since last`,
+    or, before there was any, of the last run without.
 
     Raises:
         ConfigProblem: there is no API key.
     """
     stem = _stem(run, chain, filters)
     file = _with(stem, ".json")
-    place = Place(file, needed=True)
+    bookmark = Bookmark(file, needed=True)
     if file.exists():
-        return place, None
+        return bookmark, None
     runs = [each for each in _of_runs(stem) if each.suffix == ".json"]
     if runs:
         last = max(runs, key=lambda each: each.stat().st_mtime_ns)
-        file.unlink(missing_ok=True)  # a link that leads nowhere
+        file.unlink(missing_ok=True)  # a dangling link
         try:
             file.symlink_to(last.name)
-        except OSError:  # no links here
+        except OSError:  # a system without links
             last.replace(file)
-        return place, None
+        return bookmark, None
     since = None
     if run.out.file is not None:
         from tradesdk_cli.output.outfile import last_time
 
         since = last_time(run.out.file.path, run.out.format_for(many=True))
     begins = "now" if since is None else "with the last signal in the file"
-    run.out.event("no_last", f"no run like this one kept where it ended, so it begins {begins}")
-    return place, since
+    run.out.event("no_last", f"no earlier run like this one saved its position, so it begins {begins}")
+    return bookmark, since
 
 
-def place_of_run(run: Session, chain: int, filters: Mapping[str, object]) -> Place:
-    """Where a run without `--since last` keeps how far it got, for the first one with it.
+def bookmark_of_run(run: Session, chain: int, filters: Mapping[str, object]) -> Bookmark:
+    """The position file of a run without `--since last`, for the first one with it.
 
-    Nothing is kept once there was a run with `--since last`: what has come since that one is not done because this one
-    begins later.
+    After a run with `--since last`, nothing is saved: this run begins later, so signals since that one are not done.
     """
     from tradesdk import TradeError
 
-    with contextlib.suppress(ConfigProblem, TradeError, OSError):  # what is wrong is said by what needs it
+    with contextlib.suppress(ConfigProblem, TradeError, OSError):  # the command that needs it reports the error
         stem = _stem(run, chain, filters)
         if not _with(stem, ".json").exists():
-            return Place(
+            return Bookmark(
                 _with(stem, f"{_RUN}{time.time_ns():x}.json"),
                 needed=False,
                 earlier=lambda: [] if _with(stem, ".json").is_symlink() else _of_runs(stem),
             )
-    return Place(None, needed=False)
+    return Bookmark(None, needed=False)
 
 
 def _stem(run: Session, chain: int, filters: Mapping[str, object]) -> Path:
-    """The place without its ending, for this chain, these filters, the file of `--out`, and the service and key."""
+    """The path of the position without its suffix, for this chain, filters, `--out` file, service and key."""
     settings = run.settings
     kind = {name: str(value).lower() for name, value in filters.items() if value is not None}
     if run.out.file is not None:
         kind["out"] = os.path.realpath(run.out.file.path)
     if settings.mock:
         name = f"{chain}-{_short(kind)}" if kind else str(chain)
-        return run.mock.file.with_suffix(f".{name}.checkpoint")  # all worlds have one address and key
+        return run.mock.file.with_suffix(f".{name}.checkpoint")  # all mock worlds have the same address and key
     found = run.api_key(run.client.base_url)
     key = "" if found is None else hashlib.sha256(b"trade stream\0" + found[0].encode()).hexdigest()[:16]
     kind |= {"service": run.client.base_url, "key": key}
@@ -162,7 +161,7 @@ def _with(stem: Path, ending: str) -> Path:
 
 
 def _of_runs(stem: Path) -> list[Path]:
-    """All that runs without `--since last` left there: checkpoints, and what stands beside them."""
+    """All files of runs without `--since last`: checkpoints, and files beside them."""
     try:
         return [file for file in stem.parent.iterdir() if file.name.startswith(stem.name + _RUN)]
     except OSError:

@@ -1,4 +1,4 @@
-"""What happens to each signal: it is printed, and a command runs."""
+"""Delivers each signal: prints it, and runs a command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from tradesdk_cli.cli.params import whole
 from tradesdk_cli.errors import OTHER
-from tradesdk_cli.text import counted, span
+from tradesdk_cli.text import plural, span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ _EXEC_TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class Actions:
-    """What is to be done with every signal besides printing it, and after how many it ends."""
+    """The command for each signal, and the maximum of signals."""
 
     count: int | None
     commands: tuple[Command, ...]
@@ -44,7 +44,7 @@ def actions(
         ),
     ] = None,
 ) -> Actions:
-    """The options that say what is done with each signal."""
+    """The options of delivery."""
     if not execute:
         return Actions(count, ())
     from tradesdk_cli.stream.exec import parse_command
@@ -64,10 +64,10 @@ class Delivery:
         resumes: bool = False,
         marks: tuple[str, ...] = ("replayed", "late"),
     ) -> None:
-        """`resumes`: it continues after an earlier run. `marks`: what is said of a signal besides its fields.
+        """`resumes`: it continues an earlier run. `marks`: flags of a signal besides its fields.
 
         Raises:
-            UsageProblem: a format or the file of --out cannot serve.
+            UsageProblem: the format or the file of --out cannot be used.
         """
         from tradesdk import StreamSignal
         from tradesdk_cli.output.columns import STREAM
@@ -83,16 +83,16 @@ class Delivery:
 
     @property
     def complete(self) -> bool:
-        """True once there were as many signals as were wanted."""
+        """True after the requested number of signals."""
         return self.signals == self._wanted.count
 
     @property
     def into_file(self) -> bool:
-        """True when a signal is only written into a file, which takes no time worth breaking off."""
+        """True when signals are only written to a file, which is too quick to interrupt."""
         return self._out.file is not None and not self._wanted.commands
 
     def begin(self) -> None:
-        """There is something to deliver from now on."""
+        """Begins."""
         self._begin = time.monotonic()
         self._lines.begin(resumed=self._resumes)
         if self._resumes and self._out.file is not None:
@@ -101,8 +101,8 @@ class Delivery:
             self._written = Written(self._out.file.path, self._lines.form)
 
     def signal(self, event: Mapping[str, Any]) -> None:
-        """Does everything that is wanted with one signal: its wire fields, then what the SDK says of it."""
-        # Counted first: whoever has read the line and then presses Ctrl-C sees it in the sum.
+        """Prints one signal, given its wire fields and its flags, and runs the command."""
+        # Counted first: a printed signal is in the sum, even after Ctrl-C.
         self.signals += 1
         self.replayed += event.get("replayed") is True
         self.late += event.get("late") is True
@@ -115,12 +115,12 @@ class Delivery:
                 self._out.event("exec_failed", text, program=command.program, id=event["id"], **problem)
 
     def summary(self, *more: str, **fields: Any) -> None:
-        """Says on stderr how much there was; `more` and `fields` are added where the others stand."""
+        """Prints the sum on stderr, with `more` and `fields` added."""
         seconds = time.monotonic() - self._begin
         parts = [
             *(f"{number} {name}" for number, name in ((self.replayed, "replayed"), (self.late, "late")) if number),
             *more,
-            *([counted(self.commands_failed, "failed commands")] if self.commands_failed else []),
+            *([plural(self.commands_failed, "failed commands")] if self.commands_failed else []),
         ]
         counts = {
             "signals": self.signals,
@@ -131,16 +131,16 @@ class Delivery:
             "seconds": round(seconds, 3),
         }
         took = span(seconds) if seconds >= 60 else f"{seconds:.1f} s"
-        text = f"{counted(self.signals, 'signals')} in {took}" + (": " + ", ".join(parts) if parts else "")
+        text = f"{plural(self.signals, 'signals')} in {took}" + (": " + ", ".join(parts) if parts else "")
         self._out.event("summary", text, **counts)
 
     def finish(self) -> None:
-        """Ends the command: with 1 when something failed on the way."""
+        """Ends the command, with exit code 1 if a command failed."""
         if self.commands_failed:
             raise typer.Exit(OTHER)
 
     def _print(self, event: Mapping[str, Any]) -> None:
         if self._written is not None and self._written.has(event):
-            return  # the run that wrote it was killed before it could say so, or did not continue from the last one
+            return  # an earlier run was killed before it saved its position, or did not continue from the last one
         source = next((mark for mark in ("redelivered", "late", "replayed") if event.get(mark) is True), "live")
         self._lines.put(event, shown={**event, "source": source})

@@ -1,7 +1,6 @@
 """`--exec`: a command for every signal, without a shell.
 
-The command line is split into words first and its placeholders are replaced inside the words afterwards, so whatever
-a stranger called their token stays part of one word.
+The command line is split into words before placeholders are replaced, so an untrusted value stays within one word.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ _STDERR = 2
 
 
 class NotRunnable(Exception):
-    """A value of this event cannot be handed to a program, or not as it stands."""
+    """A value of this event cannot be passed to a program."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command whose words may hold placeholders.
+    """A command whose words may have placeholders.
 
     Attributes:
-        template: each word in pieces: text, and the placeholder behind it or None.
+        template: each word in pieces: text, and the placeholder after it or None.
         timeout: in seconds.
     """
 
@@ -46,31 +45,31 @@ class Command:
 
     @property
     def program(self) -> str:
-        """What is run. The other words may hold secrets of their writer."""
+        """The program. The other words may have secrets."""
         return self.template[0][0][0]
 
     def words(self, event: Mapping[str, Any]) -> list[str]:
         """The words for one event.
 
         Raises:
-            NotRunnable: a value cannot be handed to a program, or would be taken for an option.
+            NotRunnable: a value cannot be passed to a program, or would be taken as an option.
         """
         words: list[str] = []
         for template in self.template:
             word = "".join(text + (_text(event.get(name)) if name else "") for text, name in template)
             shown = " and ".join(f"{{{name}}}" for _, name in template if name) or "a word"
             if "\0" in word or not _encodes(word):
-                raise NotRunnable(f"{shown} is text that no program can be given")
+                raise NotRunnable(f"{shown} is text that cannot be passed to a program")
             if word.startswith("-") and not template[0][0] and "--" not in words:
-                # Tokens are named by strangers, and one may be called --output=FILE.
+                # Names of tokens are untrusted: one may be --output=FILE.
                 raise NotRunnable(f"{shown} begins with '-' and would be taken for an option: put -- first")
             words.append(word)
         return words
 
     def run(self, event: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Runs it and waits for its end. The event is its standard input, as JSON; what it prints goes to stderr.
+        """Runs it and waits for its end. The event is its stdin, as JSON; its output goes to stderr.
 
-        Returns None on success, else `error`, and `exit_code` or `signal` where there is one.
+        Returns None on success, else `error`, and `exit_code` or `signal` if there is one.
         """
         try:
             child = _start(self.words(event))
@@ -109,7 +108,7 @@ def parse_command(line: str, timeout: float) -> Command:
     template = tuple(map(_parse, words))
     (program, placeholder), *more = template[0]
     if placeholder or more:
-        raise UsageProblem("--exec: the program cannot be a placeholder", "the service would choose what is run here")
+        raise UsageProblem("--exec: the program cannot be a placeholder", "the service would choose the program")
     if shutil.which(program) is None:
         raise UsageProblem(
             f"--exec: there is no program {one_line(program, 120)}", "there is no shell: name a program, or its path"
@@ -143,18 +142,18 @@ def _encodes(word: str) -> bool:
 
 
 def _start(words: list[str]) -> subprocess.Popen[bytes]:
-    # A process group of its own: all that it starts can be ended with it, and Ctrl-C reaches us alone.
+    # Its own process group: its children end with it, and Ctrl-C reaches only us.
     if sys.platform == "win32":
-        return subprocess.Popen(  # noqa: S603  # whoever calls us says what is run
+        return subprocess.Popen(  # noqa: S603  # the user chose the program
             words, stdin=subprocess.PIPE, stdout=_STDERR, creationflags=subprocess.CREATE_NEW_PROCESS_GROUP
         )
-    return subprocess.Popen(  # noqa: S603  # whoever calls us says what is run
+    return subprocess.Popen(  # noqa: S603  # the user chose the program
         words, stdin=subprocess.PIPE, stdout=_STDERR, process_group=0
     )
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Ends it and all that it started: politely, then not."""
+    """Ends it and its children: SIGTERM, then SIGKILL."""
     _send(child, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(_GRACE)
@@ -166,11 +165,11 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _send(child: subprocess.Popen[bytes], number: signal.Signals | None) -> None:
-    """The signal to its group; None ends it at once."""
+    """Sends the signal to its group; None: SIGKILL."""
     if sys.platform == "win32":
         child.kill()
         return
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # all of them have ended
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # all have ended
         os.killpg(child.pid, number or signal.SIGKILL)
 
 

@@ -1,4 +1,4 @@
-"""The signals of a fleet as a run of `signals stream --group` has them."""
+"""Signals of a fleet for `signals stream --group`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk import StreamSignal, StreamStats
 from tradesdk.fleet import FleetSignals
-from tradesdk_cli.stream.bookmark import Place
+from tradesdk_cli.stream.bookmark import Bookmark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class GroupStream:
-    """A member of a group. What `keep` does not want is done at once."""
+    """A member of a group. Signals that `keep` rejects are acknowledged at once."""
 
     catching_up = False
 
@@ -47,8 +47,8 @@ class GroupStream:
         self._signals.close()
 
 
-class GroupPlace(Place):
-    """The group remembers how far it got."""
+class GroupBookmark(Bookmark):
+    """The group keeps its position."""
 
     def __init__(self) -> None:
         super().__init__(None, needed=True)
@@ -61,6 +61,6 @@ class GroupPlace(Place):
 def group_stream(
     keep: Callable[[StreamSignal], bool], *, checkpoint: object, manual_ack: object, **options: Any
 ) -> Iterator[Stream]:
-    """A stream of the group, which keeps the place itself: `checkpoint` and `manual_ack` are for those that do not."""
+    """A stream of the group, which keeps its own position; `checkpoint` and `manual_ack` are for other streams."""
     with FleetSignals(manual_ack=True, reports=True, **options) as signals:
         yield GroupStream(signals, keep)

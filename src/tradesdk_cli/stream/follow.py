@@ -1,4 +1,4 @@
-"""A live stream from opening to end, its messages on stderr, and how the command ends."""
+"""A live stream from start to end, its messages on stderr, and the exit of the command."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, Interrupted
 from tradesdk_cli.interrupts import deferring, exit_code_of
-from tradesdk_cli.retries import heard_by
-from tradesdk_cli.stream.bookmark import CheckpointProblem, Place
+from tradesdk_cli.retries import log_handler
+from tradesdk_cli.stream.bookmark import Bookmark, CheckpointProblem
 from tradesdk_cli.stream.deliver import Delivery
 from tradesdk_cli.stream.watchdog import Watchdog
-from tradesdk_cli.text import counted, one_line
+from tradesdk_cli.text import one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.stream.bookmark import Stream
 
 SETTLE = 3.0
-"""Seconds after a connect until the history is looked at once more."""
+"""Seconds after connecting until the history is read again."""
 _RAW = 2000
 
 
@@ -39,7 +39,7 @@ class StreamOver(CliError):
 
 
 class NoStream(CliError):
-    """What answers is not a stream of events."""
+    """The response is not an event stream."""
 
     exit_code = SERVER
     code = "bad_response"
@@ -48,33 +48,33 @@ class NoStream(CliError):
 def follow(
     out: Output,
     delivery: Delivery,
-    place: Place,
+    bookmark: Bookmark,
     open_stream: Callable[..., AbstractContextManager[Stream]],
     *,
     back: bool,
     duration: float | None,
     idle: float | None,
 ) -> None:
-    """Delivers what the stream yields until it is enough, and says at the end how much there was.
+    """Delivers the signals of a stream until the end, and prints the sum.
 
     `back`: it begins in the past. `duration` and `idle` are in seconds.
 
     Raises:
         Interrupted: Ctrl-C or SIGTERM.
-        ClosedPipe: nobody reads any more.
+        ClosedPipe: the reader of the output has gone.
     """
     stats: StreamStats | None = None
     reason = None
-    end = _End(back, place.goes_on)
-    out.says_waits = False  # `_say_wait` does
+    end = _End(back, bookmark.goes_on)
+    out.says_waits = False  # `_note_wait` prints them
     try:
-        with deferring(end.comes) as told:
+        with deferring(end.comes) as deferral:
             try:
-                waits = heard_by(partial(_say_wait, out, end), logging.WARNING)
-                with _explained(), waits, place.opened(open_stream) as stream:
+                waits = log_handler(partial(_note_wait, out, end), logging.WARNING)
+                with _explained(), waits, bookmark.opened(open_stream) as stream:
                     end.stream = stream
                     try:
-                        reason = _deliver(out, delivery, place, stream, end, told, duration, idle)
+                        reason = _deliver(out, delivery, bookmark, stream, end, deferral, duration, idle)
                     finally:
                         stats, end.stream = stream.stats, None
             except KeyboardInterrupt as interrupt:
@@ -83,7 +83,7 @@ def follow(
     except ClosedPipe:
         raise
     except BaseException as error:
-        if stats is not None or isinstance(error, Interrupted):  # else there is nothing but the error to speak of
+        if stats is not None or isinstance(error, Interrupted):  # else there is only the error
             _summary(delivery, stats, end)
         raise
     if reason == "unread":
@@ -93,14 +93,14 @@ def follow(
 
 
 class _End:
-    """How the stream stood when it was told to end.
+    """The state of the stream when it was stopped.
 
     Attributes:
-        stream: it, while it runs: once it has let go of the connection, it always has something to catch up with.
-        broken_off: by us, as it is enough.
-        back: something of the past is wanted: it begins there, or it was cut.
-        catching_up: there may be signals that were asked for, or missed, and are not read yet.
-        how: how they are got, for people.
+        stream: the running stream; after disconnecting, it always has something to catch up.
+        broken_off: we stopped it.
+        back: past signals are needed: it begins there, or the connection was lost.
+        catching_up: requested or missed signals may not be read yet.
+        how: how to get them, for people.
     """
 
     def __init__(self, back: bool, goes_on: str) -> None:
@@ -110,7 +110,7 @@ class _End:
         self.how = f"{goes_on} continues there"
 
     def comes(self) -> None:
-        """It is told to end. May be called from any thread, and by the handler of a signal."""
+        """Stops it. May be called from any thread, and by a signal handler."""
         stream = self.stream
         if stream is not None and self.back and stream.catching_up:
             self.catching_up = True
@@ -119,14 +119,14 @@ class _End:
 def _deliver(
     out: Output,
     delivery: Delivery,
-    place: Place,
+    bookmark: Bookmark,
     stream: Stream,
     end: _End,
-    told: DeferInterrupt,
+    deferral: DeferInterrupt,
     duration: float | None,
     idle: float | None,
 ) -> str | None:
-    """Why it ended: as `Watchdog.reason`, or None when there was enough."""
+    """Why it ended: as `Watchdog.reason`, or None after the requested number."""
     from tradesdk import Connected, Disconnected, StreamSignal
 
     def stop() -> None:
@@ -134,7 +134,7 @@ def _deliver(
         end.broken_off = True
         stream.close()
 
-    teller = _Teller(out)
+    teller = _EventNotes(out)
     delivery.begin()
     with Watchdog(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up) as watch:
         watch.idle()
@@ -142,16 +142,16 @@ def _deliver(
             if isinstance(item, StreamSignal):
                 watch.working()
                 teller.signal(item)
-                with told.shut():  # what is raised inside the model's own code would come out as another error
+                with deferral.shut():  # an exception within the model's code would become another error
                     event = wire_of(item)
-                # What is in a file is acknowledged as well, whenever Ctrl-C comes: else it would be there twice.
-                with told.shut() if delivery.into_file else nullcontext():
+                # A signal written to a file is always acknowledged, even at Ctrl-C: else it would be written twice.
+                with deferral.shut() if delivery.into_file else nullcontext():
                     delivery.signal(event)
-                    place.ack(stream, item)
+                    bookmark.ack(stream, item)
                 if delivery.complete:
                     break
                 watch.idle()
-            elif watch.reason is None:  # after that, what breaks off was broken off by us
+            elif watch.reason is None:  # a later disconnect is ours
                 if isinstance(item, Disconnected):
                     end.back = True
                     watch.working()
@@ -163,12 +163,12 @@ def _deliver(
 
 
 def wire_of(signal: StreamSignal) -> dict[str, Any]:
-    """A signal as the service sent it, and at the end `replayed` and `late`."""
+    """A signal as the service sent it, with `replayed` and `late` at the end."""
     return {"type": signal.type} | signal.model_dump(mode="json", exclude_unset=True)
 
 
-class _Teller:
-    """Says on stderr what happened to the stream."""
+class _EventNotes:
+    """Prints events of the stream on stderr."""
 
     def __init__(self, out: Output) -> None:
         self._out = out
@@ -181,9 +181,9 @@ class _Teller:
             self.end()
 
     def end(self) -> None:
-        """Says how many of the last signals came from the history."""
+        """Prints how many of the last signals came from the history."""
         if self._replayed:
-            text = f"{counted(self._replayed, 'signals')} came from the history, not live"
+            text = f"{plural(self._replayed, 'signals')} came from the history, not live"
             self._out.event("replayed", text, signals=self._replayed)
             self._replayed = 0
 
@@ -212,7 +212,7 @@ class _Teller:
             position, start = (f"{moment:%Y-%m-%d %H:%M:%SZ}" for moment in (item.position, item.start))
             self._out.event(
                 "position_reset",
-                f"the kept position {position} cannot be right ({item.reason}): signals are read again from {start}",
+                f"the saved position {position} cannot be right ({item.reason}): signals are read again from {start}",
                 position=item.position.timestamp(),
                 start=item.start.timestamp(),
                 reason=item.reason,
@@ -240,18 +240,18 @@ def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
         "gaps": stats.gaps,
         "catching_up": end.catching_up,
     }
-    told = (
+    parts = (
         (f"connected {stats.connects} times", stats.connects > 1),
-        (counted(stats.duplicates, "duplicates") + " dropped", stats.duplicates),
+        (plural(stats.duplicates, "duplicates") + " dropped", stats.duplicates),
         (f"{stats.invalid} unreadable", stats.invalid),
-        (counted(stats.gaps, "gaps"), stats.gaps),
+        (plural(stats.gaps, "gaps"), stats.gaps),
         (f"ended before all that was missed was read from the history; {end.how}", end.catching_up),
     )
-    delivery.summary(*(text for text, there in told if there), **counts)
+    delivery.summary(*(text for text, there in parts if there), **counts)
 
 
-def _say_wait(out: Output, end: _End, record: logging.LogRecord) -> None:
-    """Says on stderr what the SDK waits for before it is connected, and while it looks into the history."""
+def _note_wait(out: Output, end: _End, record: logging.LogRecord) -> None:
+    """Prints waits of the SDK before it is connected, and while it reads the history."""
     fields = vars(record)
     event = None if end.broken_off else fields.get("event")
     if event in ("retry", "rate_limit_wait"):
@@ -259,12 +259,12 @@ def _say_wait(out: Output, end: _End, record: logging.LogRecord) -> None:
     elif event == "fleet_unrelayed":
         out.event("unrelayed", "no relay stores signals: run trade fleet relay on some machine")
     elif event == "history_unread":
-        out.event("not_looked", one_line(fields["reason"]) + "; it is asked again")
+        out.event("not_looked", one_line(fields["reason"]) + "; trying again")
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Says of the stream's own errors what they mean for a terminal."""
+    """Converts the stream's errors to those of the terminal."""
     from tradesdk import CheckpointError, StreamEndedError, StreamError
     from tradesdk_cli.explain import next_step
 

@@ -17,10 +17,10 @@ _EVERY = 0.5
 
 
 class Watchdog:
-    """A thread that calls `stop` when the time is over, when nothing came for a while, or when nobody reads any more.
+    """A thread that calls `stop` after a duration, after an idle time, or when the reader of the output has gone.
 
     Attributes:
-        reason: why it did: `duration`, `idle` or `unread`; None as long as it has not.
+        reason: why it did: `duration`, `idle` or `unread`; None before.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Watchdog:
         idle: float | None = None,
         busy: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Times are in seconds. While `busy` says so, more may come although nothing does: that is not idleness."""
+        """Times are in seconds. While `busy` returns True, the stream does not count as idle."""
         self.reason: str | None = None
         self._stop, self._stdout, self._idle, self._busy = stop, stdout, idle, busy
         self._end = None if duration is None else time.monotonic() + duration
@@ -54,15 +54,15 @@ class Watchdog:
         os.close(self._wake)
 
     def working(self) -> None:
-        """A signal is being dealt with, or there is no connection: that is not idleness."""
+        """Inside, the stream does not count as idle: a signal is handled, or there is no connection."""
         self._idle_end = None
 
     def idle(self) -> None:
-        """From now on nothing happens."""
+        """Ends the thread without stopping the stream."""
         self._idle_end = None if self._idle is None else time.monotonic() + self._idle
 
     def _no_more(self, now: float) -> float | None:
-        """When it has been idle for long enough."""
+        """The time at which it will have been idle long enough."""
         if self._idle is None:
             return None
         if self._busy():
@@ -90,7 +90,7 @@ class Watchdog:
             self._stop()
 
     def _poller(self) -> Callable[[float], bool]:
-        """What waits for some seconds, or less, and says whether the reader of our output has gone."""
+        """A function that waits up to some seconds, and returns whether the reader of the output has gone."""
 
         def wait(seconds: float) -> bool:
             self._over.wait(seconds)
@@ -100,12 +100,12 @@ class Watchdog:
             poller, out = select.poll(), self._stdout.fileno()
             poller.register(self._wake, select.POLLIN)
             poller.register(out, 0)
-        except (AttributeError, OSError, ValueError):  # no such call here, or no real stream
+        except (AttributeError, OSError, ValueError):  # the system has no poll, or this is no real stream
             return wait
 
         def poll(seconds: float) -> bool:
             found = dict(poller.poll(max(1, seconds * 1000)))
-            if found.get(out, 0) & select.POLLNVAL:  # some systems cannot poll a terminal
+            if found.get(out, 0) & select.POLLNVAL:  # poll fails on terminals of some systems
                 with contextlib.suppress(KeyError):
                     poller.unregister(out)
             return bool(found.get(out, 0) & (select.POLLERR | select.POLLHUP))

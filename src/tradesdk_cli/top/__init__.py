@@ -1,1 +1,1 @@
-"""The live board of `trade top`: what it knows, reading, drawing."""
+"""The live board of `trade top`: state, reading, drawing."""

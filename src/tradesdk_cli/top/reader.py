@@ -1,4 +1,4 @@
-"""What reads for the board: a thread for lists in turn, and one for each stream of signals."""
+"""Readers of the board: one thread for lists, and one for each stream of signals."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _PAGE, _PAGES = 100, 5
 _SHARE, _USUAL_LIMIT = 3, 60
 _INTERVAL, _ROUND = 2.0, 60.0
-"""Seconds after which positions, and all the rest, are read again."""
+"""Seconds between reads of positions, and of everything else."""
 _STREAM_AGAIN = 30.0
 _TICK, _JOIN = 0.2, 2.0
 
 
 class HeldOutput(Output):
-    """Notes are shown on the board, where a line on stderr would land in the middle of it."""
+    """Shows notes on the board, where a line on stderr would garble it."""
 
     def __init__(self, output: Output, board: Board) -> None:
         vars(self).update(vars(output))
@@ -43,7 +43,7 @@ class HeldOutput(Output):
 
 
 class Source:
-    """Reads for a board while it is entered."""
+    """Updates a board while it is entered."""
 
     def __init__(self, run: Session, board: Board) -> None:
         self._run, self._board = run, board
@@ -65,7 +65,7 @@ class Source:
         for stream in self._streams:
             stream.close()
         for thread in self._threads:
-            thread.join(_JOIN)  # one that waits for an answer is left behind: the process ends anyway
+            thread.join(_JOIN)  # a thread that waits for an answer is abandoned: the process ends anyway
 
     def _read(self) -> None:
         """Positions every two seconds and the rest once a minute, with at most a third of the rate limit."""
@@ -93,8 +93,8 @@ class Source:
             self._over.wait(max(pause, _ROUND * _SHARE / ((limit and limit.limit) or _USUAL_LIMIT)))
 
     def _rest(self) -> Iterator[tuple[str, float]]:
-        """What is read besides positions, each with the seconds until the next one: at first there are none."""
-        first = ["agents", *(f"signals {chain}" for chain in self._chains)]  # the streams bring later signals
+        """The reads besides positions, each with the seconds until the next one; at first without pauses."""
+        first = ["agents", *(f"signals {chain}" for chain in self._chains)]  # later signals come from the streams
         again = 0.0
         while True:
             for job in (*first, *(["agents"] if not first else []), "usage", "account"):
@@ -105,7 +105,7 @@ class Source:
             first, again = [], _ROUND / (3 + len(agents))
 
     def _failed(self, job: str, error: Exception, failures: int) -> float:
-        """Says so, and returns the seconds until the next request."""
+        """Shows the error, and returns the seconds until the next request."""
         if skipped(self._board, job, error):
             return 0.0
         pause: float = max(getattr(error, "retry_after", None) or 0.0, min(60.0, 2.0 ** min(failures, 6)))
@@ -122,7 +122,7 @@ class Source:
             try:
                 with self._run.client.signals.stream(chain=chain, reports=True) as stream:
                     self._streams.append(stream)
-                    if self._over.is_set():  # between opening and being known
+                    if self._over.is_set():  # between opening and storing it
                         stream.close()
                     self._take(stream, name)
                     return
@@ -151,12 +151,12 @@ class Source:
 
 
 def chains_of(board: Board) -> list[int]:
-    """The chains that are shown."""
+    """The shown chains."""
     return [board.chain] if board.chain is not None else list(CHAINS.values())
 
 
 def skipped(board: Board, job: str, error: Exception) -> bool:
-    """True when an agent could not be read for what it is, or was deleted meanwhile: the others can be all the same."""
+    """True when only this agent cannot be read: its data is invalid, or it was deleted."""
     from tradesdk import APIResponseError, InvalidArgumentError, NotFoundError
 
     kind, _, agent = job.partition(" ")
@@ -167,7 +167,7 @@ def skipped(board: Board, job: str, error: Exception) -> bool:
 
 
 def read(run: Session, board: Board, job: str) -> None:
-    """Reads one part of the board: a word, and a key after it."""
+    """Reads one part of the board, named by a word and a key."""
     part, _, key = job.partition(" ")
     client = run.client
 
@@ -189,7 +189,7 @@ def read(run: Session, board: Board, job: str) -> None:
 
 
 def money(run: Session) -> dict[str, Any]:
-    """What was spent on market data today and what is left of the budget; or the `problem` with the ledger."""
+    """Today's spending on market data, and what is left of the budget; or the `problem` with the ledger."""
     from tradesdk import Budget, TradeError
     from tradesdk_cli.pay.records import spending_record
 

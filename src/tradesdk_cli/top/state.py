@@ -1,4 +1,4 @@
-"""What the board knows."""
+"""The state of the board."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Item = Mapping[str, Any]
 
 @dataclass
 class Board:
-    """All that is known, as the service sent it. Threads `put` what they read; what is shown is never changed in place.
+    """All data, as the service sent it. Threads `put` new data; stored data is never changed in place.
 
     Attributes:
-        target: where it was read, for people.
-        chain: the only chain that is shown; None: all.
-        details: agents that were read by themselves, by id; empty where that failed.
-        streams: how each chain's stream is.
-        problem: why the last request failed; None when it did not.
-        read_at: when each part came, by a clock that never runs backwards.
+        target: the service, for people.
+        chain: the only chain to show; None: all.
+        details: whole agents, by id; empty if that failed.
+        streams: the state of each chain's stream.
+        problem: why the last request failed; None if it did not.
+        read_at: when each part was read, by a monotonic clock.
     """
 
     target: str = ""
@@ -47,9 +47,9 @@ class Board:
     _lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def put(self, part: str, data: Any, key: str = "", *, at: float | None = None) -> None:
-        """Takes in what was read; `key` is the agent of `details` and the chain of `streams`."""
+        """Stores new data; `key` is the agent of `details` and the chain of `streams`."""
         with self._lock:
-            if part == "signals":  # each once, newest first
+            if part == "signals":  # unique, newest first
                 known = {signal["id"]: signal for signal in (*data, *self.signals)}
                 data = sorted(known.values(), key=lambda signal: -signal["timestamp"])[:SIGNALS_KEPT]
             elif part in ("details", "streams"):
@@ -60,9 +60,9 @@ class Board:
             self.read_at = {**self.read_at, part: time.monotonic() if at is None else at}
 
     def agent_rows(self) -> list[dict[str, Any]]:
-        """An agent a row, with `open`, `unrealized_pnl_usd`, and its statistics.
+        """One row per agent, with `open`, `unrealized_pnl_usd`, and its statistics.
 
-        Those are absent until the agent was read by itself, and None when it has none.
+        Those are absent until the whole agent was read, and None when it has none.
         """
         rows = []
         for agent in self.agents:

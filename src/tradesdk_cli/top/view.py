@@ -1,4 +1,4 @@
-"""The board: what is drawn of it, on a terminal until somebody quits, or once."""
+"""Draws the board, on a terminal until q, or once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tradesdk_cli.output.cells import ago, cell, moment
 from tradesdk_cli.output.columns import Column, to_profit, to_stop
 from tradesdk_cli.output.table import fitted
 from tradesdk_cli.plot.chart import shows_ascii_only
-from tradesdk_cli.text import counted, one_line, visible
+from tradesdk_cli.text import one_line, plural, visible
 from tradesdk_cli.top.reader import HeldOutput, Source, chains_of, read, skipped
 from tradesdk_cli.top.state import Board, Item
 
@@ -44,7 +44,7 @@ _LONGEST = 300
 
 @dataclass(frozen=True)
 class Moment:
-    """Now: `mono` by the clock of `Board.read_at`, `wall` in Unix seconds."""
+    """The current time: `mono` by the clock of `Board.read_at`, `wall` in Unix seconds."""
 
     mono: float
     wall: float
@@ -90,9 +90,9 @@ _LATEST = (
 
 
 def draw(board: Board, width: int, height: int, now: Moment, *, ascii_only: bool = False, keys: bool = True) -> Group:
-    """The board in at most `height` lines of at most `width` cells, as long as that is enough for its headings."""
+    """The board in at most `height` lines of at most `width` cells, if that is enough for its headings."""
     head, foot = header(board, width, now, ascii_only=ascii_only), _foot(board, now, width, keys=keys)
-    agents = sorted(board.agent_rows(), key=lambda one: one["status"] != "active")  # what is cut off is idle
+    agents = sorted(board.agent_rows(), key=lambda one: one["status"] != "active")  # cut agents are idle
     names = {agent["id"]: agent["name"] for agent in agents}
     unknown = (lambda agent_id: agent_id) if "agents" in board.read_at else lambda _: ""
     positions = [
@@ -116,7 +116,7 @@ def draw(board: Board, width: int, height: int, now: Moment, *, ascii_only: bool
 
 
 def divide(height: int, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Rows for each part out of `height`: an equal share, and what one does not want goes to the others."""
+    """The rows of each part: equal shares of `height`, with unused rows given to others."""
     room, left = {}, max(0, height)
     for number, part in enumerate(sorted(wanted, key=lambda part: wanted[part])):
         room[part] = min(wanted[part], left // (len(wanted) - number))
@@ -125,7 +125,7 @@ def divide(height: int, wanted: Mapping[str, int]) -> dict[str, int]:
 
 
 def header(board: Board, width: int, now: Moment, *, ascii_only: bool = False) -> list[Text]:
-    """Where this is, the time, the plan; the rate limit, the requests of the period, and the money."""
+    """Target, time, plan; rate limit, requests of the period, and spending."""
     dot = " - " if ascii_only else " · "
     first = [Text(visible(board.target, 60), style="bold"), Text(moment(now.wall)[11:])]
     if board.account is not None:
@@ -148,7 +148,7 @@ def _budgets(board: Board, now: Moment) -> list[Text]:
     parts = []
     limit = board.limit
     if limit is not None and limit.limit and limit.remaining is not None:
-        # A window that is over left nothing behind: until the next answer, all of it is there again.
+        # After the window has ended, the full limit applies until the next response.
         left = limit.remaining if limit.reset is None or limit.reset.timestamp() > now.wall else limit.limit
         style = "green" if left * 4 >= limit.limit else "yellow" if left * 10 >= limit.limit else "red"
         parts.append(Text.assemble("left ", (f"{left}/{limit.limit}", style), " a minute"))
@@ -179,7 +179,7 @@ def _title(board: Board, part: str, count: int, room: int, now: Moment, width: i
     elif age is None:
         text.append("reading …", style="dim")
     else:
-        text.append(f"{counted(count, 'agents' if part == 'agents' else 'open positions')}, ")
+        text.append(f"{plural(count, 'agents' if part == 'agents' else 'open positions')}, ")
         text.append(f"{age:.0f} s ago" if age >= 1 else "now", style="yellow" if age > _OLD else "dim")
         if count > room:
             text.append(f"; {count - room} do not fit")
@@ -187,11 +187,11 @@ def _title(board: Board, part: str, count: int, room: int, now: Moment, width: i
 
 
 def _foot(board: Board, now: Moment, width: int, *, keys: bool) -> list[Text]:
-    said, style = visible(board.note, _LONGEST), "dim"
+    message, style = visible(board.note, _LONGEST), "dim"
     if board.problem is not None:
         since = max(0.0, now.mono - board.read_at["problem"])
-        said, style = f"error, {since:.0f} s ago: {visible(board.problem, _LONGEST)}", "red"
-    lines = [Text(line, style=style) for line in wrap(said, max(width, 20))]  # all of the reason
+        message, style = f"error, {since:.0f} s ago: {visible(board.problem, _LONGEST)}", "red"
+    lines = [Text(line, style=style) for line in wrap(message, max(width, 20))]  # the whole reason
     return [*lines, *([Text("q quits", style="dim")] if keys else [])]
 
 
@@ -204,15 +204,15 @@ def _cut(line: Text, width: int) -> Text:
 
 
 def show_board(run: Session, chain: int | None) -> None:
-    """Shows the board until somebody quits.
+    """Shows the board until q.
 
     Raises:
-        Interrupted: Ctrl-C, SIGTERM or SIGHUP; the terminal is as it was.
+        Interrupted: Ctrl-C, SIGTERM or SIGHUP; the terminal is restored.
     """
     out, board = run.out, Board(target=run.target().text, chain=chain)
-    run.settings = replace(run.settings, retries=0)  # it tries again by itself, and says so
+    run.settings = replace(run.settings, retries=0)  # the reader tries again, and shows that
     run.out = HeldOutput(out, board)
-    read(run, board, "account")  # what is wrong with key or address ends the command
+    read(run, board, "account")  # a wrong key or address ends the command
     source = Source(run, board)
     console, ascii_only = out.console(width=None), shows_ascii_only(out)
     try:
@@ -226,7 +226,7 @@ def show_board(run: Session, chain: int | None) -> None:
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """What waits so many seconds for keys, which come without Enter. Ctrl-Z and Ctrl-\\ do nothing meanwhile."""
+    """A function that waits some seconds for keys, without Enter. Ctrl-Z and Ctrl-\\ are disabled."""
     if os.name != "posix" or not sys.stdin.isatty():
 
         def no_keys(seconds: float) -> str:
@@ -245,7 +245,7 @@ def _keys() -> Iterator[Callable[[float], str]]:
         if not selector.select(seconds):
             return ""
         data = os.read(end, 1024)
-        if not data:  # the terminal has gone
+        if not data:  # the terminal was closed
             raise ClosedPipe
         return data.decode("utf-8", "replace")
 

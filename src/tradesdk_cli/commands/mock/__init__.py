@@ -1,10 +1,10 @@
-"""`trade mock`: the mock service on this machine, served, looked at and controlled."""
+"""`trade mock`: serve, inspect and control the mock service on this machine."""
 
 from __future__ import annotations
 
 from tradesdk_cli.cli.group import noun
 
-app = noun("mock", "The mock service on your machine: serve it, look at it, control it.")
+app = noun("mock", "The mock service on your machine: serve, inspect, control.")
 
 VERBS = {
     "serve": "Serve the mock on a port until Ctrl-C.",

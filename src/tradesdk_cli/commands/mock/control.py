@@ -1,4 +1,4 @@
-"""Asks the control routes of a mock: one that is served, on this machine only, or the one in this process."""
+"""Requests to the control routes of a mock: a served one on this machine, or the embedded one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk.local import host_of, origin_of
 from tradesdk_cli.config.settings import is_loopback
-from tradesdk_cli.diagnostics import control_was_asked
+from tradesdk_cli.diagnostics import log_control_request
 from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, UsageProblem
 
 if TYPE_CHECKING:
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
 PORT = 8787
 _START = "start one: trade mock serve"
 _STATE, _JSON = "application/vnd.sqlite3", "application/json"
-_TIMEOUT, _TIMEOUT_OF_STATES = 10.0, 120.0  # a large state takes its time: it is read and checked as a whole
+_TIMEOUT, _TIMEOUT_OF_STATES = 10.0, 120.0  # a large state takes long: it is read and checked as a whole
 _LONGEST_ANSWER = 64 * 1024 * 1024
 
 
 class ControlProblem(CliError):
-    """There is no mock server, or it doesn't answer in time."""
+    """No mock server, or no answer in time."""
 
     code = "mock"
 
 
-def ask(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> dict[str, Any]:
-    """What `/_mock/{path}` of the mock that `run` is about answers. `body` is sent as JSON, or is a state file.
+def send(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> dict[str, Any]:
+    """The response of `/_mock/{path}` on this run's mock. `body` is sent as JSON, or is a state file.
 
     Raises:
         ConfigProblem: the URL is not of this machine.
         ControlProblem: nothing answers there, or not in time, or it is not a mock server.
         RefusedByMock: it refused.
     """
-    answer = _parsed(asked(run, method, path, body))
+    answer = _parsed(fetch(run, method, path, body))
     if not isinstance(answer, dict):
         raise no_mock(run)
     return answer
 
 
-def asked(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> bytes:
-    """The body of an answer that is no refusal. Raises as `ask` does."""
+def fetch(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> bytes:
+    """The body of a successful response. Raises as `send` does."""
     content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     sent, received = _STATE if isinstance(body, bytes) else _JSON, _STATE if path == "snapshot" else _JSON
     began = time.monotonic()
@@ -60,7 +60,7 @@ def asked(run: Session, method: str, path: str, body: dict[str, Any] | bytes | N
         status, answered = _over_http(run, base, method, path, content, sent, large=_STATE in (sent, received))
     good, took = 200 <= status < 300, time.monotonic() - began
     kinds = (sent, received if good else _JSON)
-    control_was_asked(method, f"{base}/_mock/{path}", content, status, answered, took, kinds)
+    log_control_request(method, f"{base}/_mock/{path}", content, status, answered, took, kinds)
     if good:
         return answered
     answer = _parsed(answered)
@@ -77,8 +77,8 @@ def asked(run: Session, method: str, path: str, body: dict[str, Any] | bytes | N
 def _over_http(
     run: Session, base_url: str, method: str, path: str, content: bytes | None, kind: str, *, large: bool
 ) -> tuple[int, bytes]:
-    """Status and body of an answer."""
-    where, parts = host_of(base_url), origin_of(base_url)  # without a password that may stand there by mistake
+    """Status and body of a response."""
+    where, parts = host_of(base_url), origin_of(base_url)  # without a password, which may be there by mistake
     if not (base_url.startswith("http://") and isinstance(parts, tuple) and is_loopback(parts[0])):
         raise ConfigProblem(
             f"the base URL ({where}) is not of a mock server on this machine",
@@ -107,7 +107,7 @@ def _over_http(
 
 
 def no_mock(run: Session) -> ControlProblem:
-    """The error for an answer that is not a mock's."""
+    """The error for a response that is not from a mock."""
     return ControlProblem(f"the server at {host_of(_served_at(run))} is not a mock server", _START)
 
 
@@ -119,7 +119,9 @@ def _parsed(content: bytes) -> Any:
 
 
 def json_of(text: str | bytes) -> Any:
-    """What JSON says. ValueError or RecursionError for anything else, and for numbers that are no counts or times."""
+    """The value of JSON text.
+
+    Raises ValueError or RecursionError for anything else, and for numbers that cannot be counts or times."""
     return json.loads(text, parse_float=_finite, parse_int=_bounded, parse_constant=_finite)
 
 
@@ -137,12 +139,12 @@ def _bounded(text: str) -> int:
 
 
 def _served_at(run: Session) -> str:
-    """The address of a mock that is served."""
+    """The address of a served mock."""
     return run.settings.base_url or os.environ.get("TRADE_BASE_URL") or f"http://127.0.0.1:{PORT}"
 
 
-def place(run: Session) -> str:
-    """Which mock it is, for people."""
+def mock_name(run: Session) -> str:
+    """The mock's name for people."""
     return (
         f"the embedded mock (world {run.settings.world})"
         if run.settings.mock
@@ -150,8 +152,8 @@ def place(run: Session) -> str:
     )
 
 
-def forget_what_was(run: Session) -> None:
-    """After the mock's state was replaced: what this machine knew of the earlier one is not true any more."""
+def forget_old_state(run: Session) -> None:
+    """Deletes local data about the mock's old state after that was replaced."""
     from tradesdk_cli import idcache
 
     idcache.clear(run.settings)

@@ -1,4 +1,4 @@
-"""The commands of `trade mock` that are operations of the mock, with the operations' own arguments and help."""
+"""Commands of `trade mock` made from the mock's operations, with their arguments and help."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tradesdk_cli.cli.group import Verbs, noun
 from tradesdk_cli.cli.params import A_TIME, AgentId, AnyChain, DryRun, Yes, number, unix_or_date, whole
 from tradesdk_cli.commands import mock
 from tradesdk_cli.commands.lists import refuse_query
-from tradesdk_cli.commands.mock.control import ask, forget_what_was, json_of, no_mock, pairs, place
+from tradesdk_cli.commands.mock.control import forget_old_state, json_of, mock_name, no_mock, pairs, send
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.output.columns import BALANCES, EMITTED, KEYS, LOG, SETTLEMENTS, SUBMISSIONS
 from tradesdk_cli.session import session
@@ -35,13 +35,13 @@ class Command:
 
     Attributes:
         request: method and path of the operation.
-        columns: those of a table of what it answers; without them, all fields.
-        empty: what is said instead of an empty table.
-        examples: what stands behind the words of the command in its two examples.
-        look: the command that shows what would have been accepted.
-        loses: what the mock loses by it; it is asked about first.
-        alarm: what it means when there is anything in the list; exit code 1.
-        usual: so many of the latest are shown when no --limit is given.
+        columns: the columns of its table; empty: all fields.
+        empty: the text instead of an empty table.
+        examples: the arguments of its two examples.
+        look: the command that lists accepted values.
+        loses: the data that it deletes; it asks first.
+        alarm: the meaning of a list that is not empty; exit code 1.
+        usual: the default of --limit, newest first.
     """
 
     request: str
@@ -96,7 +96,7 @@ COMMANDS = {
         examples=("", "--within 120"),
         alarm="charged more than once",
     ),
-    "payments balances": Command("GET payments/balances", BALANCES, "nobody has paid so far"),
+    "payments balances": Command("GET payments/balances", BALANCES, "no payments yet"),
     "payments balance": Command("GET payments/balances/{payer}", BALANCES),
     "payments set-balance": Command(
         "PUT payments/balances/{payer}", BALANCES, examples=("ADDRESS 12.50", "ADDRESS 0 -o json")
@@ -137,7 +137,7 @@ def app(name: str) -> Verbs:
     return made
 
 
-# From an operation to a function that Typer reads
+# From an operation to a function for Typer
 
 
 def _typed(command: Command, operation: ControlOperation) -> Callable[..., None]:
@@ -181,11 +181,11 @@ _KIND = typer.Argument(
 )
 _USD = typer.Argument(metavar="USD", parser=_micro_usd, help="US dollars, such as 12.50.")
 _OWN = {"AGENT_ID": AgentId, "CHAIN": AnyChain, "KIND": Annotated[str, _KIND], "USD": Annotated[int, _USD]}
-"""By unit, what commands say otherwise than the mock."""
+"""Help by unit, where it differs from the mock's."""
 
 
 def _name(each: ControlParameter) -> str:
-    """What it is called here: a global option is called --query."""
+    """Its option's name: --query is a global option already."""
     return "query_param" if each.name == "query" else each.name
 
 
@@ -197,7 +197,7 @@ def _metavar(each: ControlParameter) -> str:
 
 
 def _declared(each: ControlParameter) -> Any:
-    """How Typer reads a parameter. What is not given is None, so that the mock's own default holds."""
+    """The annotation for Typer. A missing option is None, so the mock's default applies."""
     if each.unit in _OWN:
         return _OWN[each.unit]
     kind: Any = str
@@ -229,14 +229,14 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-# From what was typed to a request, and from its answer to what is printed
+# From arguments to a request, and from its response to output
 
 
 def _run(ctx: typer.Context, command: Command, operation: ControlOperation, given: dict[str, Any]) -> None:
     if ctx.obj.get("query") is not None and any(each.name == "query" for each in operation.parameters):
         raise UsageProblem(
-            f"--query selects from the result, and says nothing about requests, so {ctx.command_path} does not take it",
-            "--query-param NAME=VALUE chooses requests by their query",
+            f"--query selects from the result, not from requests, so {ctx.command_path} does not take it",
+            "--query-param NAME=VALUE selects requests by their query",
         )
     fields = _more(operation, given.get("more") or ())
     for each in operation.parameters:
@@ -245,7 +245,7 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
             fields[each.name] = pairs(value, "{trade} mock fault add --help") if each.types == (dict,) else value
     usual = command.usual if "limit" not in fields else None
     if usual is not None:
-        fields["limit"] = usual + 1  # one more: whether there are more
+        fields["limit"] = usual + 1  # one more, to see whether there are more
     ids = {name: fields.pop(name) for name in list(fields) if f"{{{name}}}" in operation.path}
     body = fields if operation.method in ("POST", "PUT") else None
     query = f"?{urlencode(fields)}" if fields and body is None else ""
@@ -254,7 +254,7 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
         def answer_for(agent_id: str = "") -> dict[str, Any]:
             words = {name: quote(word, safe="") for name, word in (ids | {"agent_id": agent_id}).items()}
             try:
-                return ask(run, operation.method, operation.path.format(**words) + query, body)
+                return send(run, operation.method, operation.path.format(**words) + query, body)
             except RefusedByMock as error:
                 unit = operation.parameters[0].unit if ids and error.status in (404, 409) else ""
                 look = command.look or _LISTS.get(unit)
@@ -264,13 +264,13 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
         if command.loses is not None:
             from tradesdk_cli.confirm import Change, approve
 
-            what = f"{operation.path} {place(run)}: delete {command.loses}"
-            change = Change(what, operation.method, f"/_mock/{operation.path}", fields or None, mock=place(run))
+            what = f"{operation.path} {mock_name(run)}: delete {command.loses}"
+            change = Change(what, operation.method, f"/_mock/{operation.path}", fields or None, mock=mock_name(run))
             if not approve(run, change, yes=given["yes"], dry_run=given["dry_run"]):
                 return
             answer_for()
-            forget_what_was(run)
-            answer = ask(run, "GET", "status")
+            forget_old_state(run)
+            answer = send(run, "GET", "status")
         elif "agent_id" in ids:
             from tradesdk_cli.lookup import AGENTS, reached
 
@@ -281,7 +281,7 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
 
 
 _LISTS = {"AGENT_ID": "agents list", "KEY_ID": "mock key list", "FAULT_ID": "mock fault list"}
-"""The commands that list what there is, by unit."""
+"""The commands that list values, by unit."""
 
 
 def _more(operation: ControlOperation, words: Iterable[str]) -> dict[str, Any]:
@@ -325,7 +325,7 @@ def _show(run: Session, command: Command, answer: dict[str, Any], usual: int | N
 
 
 def _each(console: Console, rows: Iterable[dict[str, Any]], width: int | None) -> None:
-    """One after the other, with all that is said of each."""
+    """Prints items one after the other with all fields."""
     from tradesdk_cli.output.table import render_one
 
     for nth, row in enumerate(rows):
@@ -335,13 +335,13 @@ def _each(console: Console, rows: Iterable[dict[str, Any]], width: int | None) -
 
 
 _AS_THEY_ARE = ("text", "base64", "raw", "header", "body")
-"""Parameters of faults that are text, whatever it looks like."""
+"""Parameters of faults that are always text."""
 _MOST_NESTED = 100
-"""No value is as deep, and a deep one can be more than the parser's stack holds."""
+"""Real values are never this deep; deeper ones could overflow the parser's stack."""
 
 
 def value_of(text: str) -> Any:
-    """What `text` stands for: JSON where it is a number, true, false, null, an object, an array or a quoted text."""
+    """The value of `text`: JSON for a number, true, false, null, an object, an array or quoted text; else text."""
     if text.count("[") + text.count("{") > _MOST_NESTED:
         return text
     try:

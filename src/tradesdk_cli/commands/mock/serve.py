@@ -1,4 +1,4 @@
-"""`trade mock serve`: the mock on a port, until it is told to stop."""
+"""`trade mock serve`: serves the mock on a port until Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def serve(
         typer.Option(
             "--gaps",
             metavar="FILE",
-            help="Take them from a JSON file, as trade doctor --service --gaps FILE writes it; --gap wins.",
+            help="Read them from a JSON file that trade doctor --service --gaps FILE wrote; --gap overrides it.",
         ),
     ] = None,
     scripted: Annotated[
@@ -98,7 +98,7 @@ def serve(
         options = _gap_options(gap or [], gaps)
         try:
             with (
-                _told_to_stop() as stop,
+                _stop_event() as stop,
                 server_class(
                     seed=seed,
                     host=host,
@@ -120,18 +120,18 @@ def serve(
 
 
 def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: bool) -> None:
-    """Where it is and with which keys, on stdout; what can be done with it, on stderr."""
+    """Prints address and keys on stdout, and what to do with them on stderr."""
     from tradesdk_cli.config.settings import is_loopback
 
     key = f"mock_full_{tenant}"
-    said = {"url": server.url, "api_key": key, "read_only_key": f"mock_read_{tenant}", "seed": server.world.seed}
+    info = {"url": server.url, "api_key": key, "read_only_key": f"mock_read_{tenant}", "seed": server.world.seed}
     if server.market_url != server.url:
-        said["market_url"] = server.market_url
-    out.one(said)
-    # Whoever listens everywhere is reached from here at the loopback address, and clients accept no other without TLS.
+        info["market_url"] = server.market_url
+    out.one(info)
+    # A server on all addresses is also on the loopback address, the only one that clients accept without TLS.
     here = f"http://{_ANY[host]}:{server.port}" if host in _ANY else server.url
     out.note(f"in another terminal: export TRADE_BASE_URL={here} TRADE_API_KEY={key}")
-    # The key that anybody knows; a ledger of its own keeps a rehearsal out of the budgets of the real one.
+    # A public key. Its own ledger keeps play money out of the real budgets.
     market = ""
     if server.market_url != server.url:
         there = f"http://{_ANY[host]}:{urlsplit(server.market_url).port}" if host in _ANY else server.market_url
@@ -143,9 +143,9 @@ def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: boo
     if is_loopback(host):
         return
     if remote:
-        out.note(f"whoever reaches {host} can control this mock (--allow-remote-control)")
+        out.note(f"everyone who can reach {host} can control this mock (--allow-remote-control)")
     else:
-        out.note("other machines can use it, not control it; --allow-remote-control lets them")
+        out.note("other machines can use this mock but not control it; --allow-remote-control allows that")
 
 
 def _serving_hint(error: Exception, db: Path | None, *, seeded: bool) -> str:
@@ -153,19 +153,19 @@ def _serving_hint(error: Exception, db: Path | None, *, seeded: bool) -> str:
 
     cause = error.__cause__
     if db is not None and not db.parent.is_dir():
-        return f"the folder {db.parent} does not exist; make it, or take a file in another one"
+        return f"the folder {db.parent} does not exist; make it, or choose a file in another folder"
     if isinstance(error, StateFileError):
-        return f"{'leave out --seed, or ' if seeded else ''}take another --db FILE; this one is left as it is"
+        return f"{'leave out --seed, or ' if seeded else ''}choose another --db FILE; this one is unchanged"
     if isinstance(cause, OSError) and cause.errno in (errno.EADDRINUSE, errno.EACCES):
-        return "--port 0 takes any free port"
+        return "--port 0 chooses a free port"
     if isinstance(cause, OSError):
         return "--host takes an address of this machine, for example 127.0.0.1"
     return "trade mock serve --help shows what is accepted"
 
 
 @contextmanager
-def _told_to_stop() -> Iterator[threading.Event]:
-    """What SIGTERM sets, from the first moment on; Ctrl-C raises, as everywhere else."""
+def _stop_event() -> Iterator[threading.Event]:
+    """An event that SIGTERM sets, from the start on; Ctrl-C raises as usual."""
     stop = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
@@ -175,13 +175,13 @@ def _told_to_stop() -> Iterator[threading.Event]:
 
 
 def _wait_for(stop: threading.Event) -> None:
-    """Waits until it is told to stop, in short turns: Python looks for signals between them."""
+    """Waits for the stop in short steps: Python handles signals between them."""
     while not stop.wait(_EVERY):
         pass
 
 
 def _gap_options(words: list[str], file: Path | None) -> dict[str, Any]:
-    """What is chosen; the other options stay as the state has them, or as the file says."""
+    """The chosen gap options; others stay as in the state or the file."""
     from tradesdk_mock import GapOptions
 
     try:

@@ -9,7 +9,7 @@ import typer
 
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import DryRun, Yes
-from tradesdk_cli.commands.mock.control import ask, asked, forget_what_was, no_mock, place
+from tradesdk_cli.commands.mock.control import fetch, forget_old_state, mock_name, no_mock, send
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.files import atomic_write
 from tradesdk_cli.session import session
@@ -32,16 +32,16 @@ def snapshot(
     """
     with session(ctx) as run:
         if file.exists() and not force:
-            raise UsageProblem(f"{file} exists already", "--force writes over it")
+            raise UsageProblem(f"{file} exists already", "--force overwrites it")
         if any(file.with_name(file.name + end).exists() for end in ("-wal", "-shm")):
-            raise CliError(f"{file} is a state file in use, or one that was not closed", "take another file")
-        state = asked(run, "GET", "snapshot")
+            raise CliError(f"{file} is a state file in use, or one that was not closed", "choose another file")
+        state = fetch(run, "GET", "snapshot")
         if not state.startswith(b"SQLite format 3\0"):
             raise no_mock(run)
         try:
             atomic_write(file, state)
         except OSError as error:
-            raise CliError(f"cannot write {file}: {error.strerror}", "take another file") from None
+            raise CliError(f"cannot write {file}: {error.strerror}", "choose another file") from None
         run.out.one({"file": str(file), "bytes": file.stat().st_size})
 
 
@@ -56,8 +56,8 @@ def restore(
 ) -> None:
     """Restore a snapshot, or load a state file.
 
-    State, seed, clock, gap options, faults and keys are those of the file, which stays as it is. What the
-    mock holds now is forgotten, and open streams end. What was paid in the embedded world is forgotten on both sides.
+    State, seed, clock, gap options, faults and keys are those of the file, which stays as it is. The mock's present
+    state is deleted, and open streams end. For the embedded world, this machine's ledger of play money is deleted, too.
     """
     from tradesdk_cli.confirm import Change, approve
 
@@ -65,20 +65,20 @@ def restore(
     with session(ctx) as run:
         if not file.is_file():
             raise UsageProblem(f"{file} is {'not a file' if file.exists() else 'not there'}", hint)
-        what = f"restore {file} in {place(run)}: forget what it holds now"
-        if not approve(run, Change(what, "POST", "/_mock/restore", mock=place(run)), yes=yes, dry_run=dry_run):
+        what = f"restore {file} in {mock_name(run)}: delete its present state"
+        if not approve(run, Change(what, "POST", "/_mock/restore", mock=mock_name(run)), yes=yes, dry_run=dry_run):
             return
         log = file.with_name(f"{file.name}-wal")
-        if log.exists() and log.stat().st_size:  # what was written last is there, and not in the file
+        if log.exists() and log.stat().st_size:  # the last writes are in those files
             raise CliError(
                 f"{file} is in use, or was not closed", "trade mock serve --db FILE, and trade mock snapshot"
             )
         try:
-            ask(run, "POST", "restore", file.read_bytes())
+            send(run, "POST", "restore", file.read_bytes())
         except OSError as error:
             raise CliError(f"cannot read {file}: {error.strerror}", hint) from None
         except RefusedByMock as error:
             error.hint = f"nothing was changed; {hint}"
             raise
-        forget_what_was(run)
-        run.out.one(ask(run, "GET", "status"))
+        forget_old_state(run)
+        run.out.one(send(run, "GET", "status"))
