@@ -1,4 +1,4 @@
-"""What an error's code means, and what to do next in Python. An error that knows more has a hint of its own."""
+"""What each error code means, and what to do next in Python. An error that knows more has its own hint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TRY_LATER = "the service has a problem; try again in a while"
 _SIGNER = "check the signer; nothing was sent"
 
 UNKNOWN_OUTCOME = "it may have been carried out; list or get it before you make the call again"
-"""In place of a code's hint, for a request that may have been carried out."""
+"""The hint for a request that may have been carried out, instead of its code's."""
 
 HINTS: dict[str, str] = {
     # how the SDK is used
@@ -248,16 +248,16 @@ MEANINGS: dict[str, str] = {
     "fleet_unusable": "the fleet's server cannot be used",
     "fleet_failed": "the fleet's server failed",
 }
-"""What each `ErrorCode` means, without what an error knows: no words of a service are in it."""
+"""What each `ErrorCode` means in general; never text from a service."""
 
 
 def too_many_files(error: BaseException) -> bool:
-    """Whether the system opens no more files for this process or at all."""
+    """Whether this process or the whole system has too many open files."""
     return getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) or (
         isinstance(error, ImportError) and os.strerror(errno.EMFILE) in str(error)  # a library written in C
     )
 
 
 def of_file(error: OSError, usual: str = "") -> str:
-    """The hint for a file that the system does not open or write: `usual`, unless the file is not the problem."""
+    """The hint for a file that the system can't open or write: `usual`, unless the cause is not the file."""
     return HINTS["too_many_files"] if too_many_files(error) else usual
