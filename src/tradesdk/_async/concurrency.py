@@ -243,7 +243,7 @@ def require_asyncio(what: str) -> None:
 async def repeated(
     step: Callable[[], object], every: float, failed: Callable[[], Awaitable[object]]
 ) -> AsyncIterator[None]:
-    """Run `step` in a thread every `seconds` seconds, beside the block. An error calls `failed`, and is raised."""
+    """Run `step` in a thread every `every` seconds, beside the block. An error calls `failed`, and is raised."""
     errors: list[Exception] = []
 
     async def run() -> None:
