@@ -216,7 +216,7 @@ def _checked(address: str) -> str:
 
 
 def _log_failure(node: AsyncSession, error: NodeFailedError) -> None:
-    text = "a node does not tell about the wallet: %(reason)s"
+    text = "a node gave no answer about the wallet: %(reason)s"
     event("wallet_unknown", text, level=logging.DEBUG, reason=redacted(str(error), node.secrets))
 
 

@@ -65,7 +65,7 @@ def storable(item: StreamSignal | Gap) -> Stored | None:
     found = stored(item)
     if isinstance(item, Gap) or ("\0" not in found.id and len(found.id.encode()) <= LONGEST):
         return found
-    text = "the signal %(signal)s of chain %(chain)d is left out: the fleet's database cannot store its text"
+    text = "the signal %(signal)s of chain %(chain)d is skipped: the fleet's database cannot store its text"
     event("fleet_signal_unstorable", text, chain=item.chain_id, signal=printable(item.id, 100))
     return None
 

@@ -177,7 +177,7 @@ class FleetSignals:
         if behind.is_nothing:
             items = []
         elif self._client is None:
-            items = [lost(behind, "the fleet does not keep them any more, and without client= nothing else was read")]
+            items = [lost(behind, "the fleet no longer keeps them, and without client= the history was not read")]
         else:
             history = self._client.signals.history(
                 chain=self.chain, start=int(behind.start), end=int(behind.end) + 1, max_items=MOST_MISSED + 1

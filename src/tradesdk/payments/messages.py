@@ -157,7 +157,7 @@ def purchase_changed(payment: Payment, *, payer: str | None = None) -> PaymentRe
 def purchase_secret_changed(payer: str, known: str, given: str) -> PaymentRefusedError:
     """Another secret makes other nonces, so names that were paid for could be paid for again."""
     return PaymentRefusedError(
-        f"the purchase secret of {payer} is another one than before: {given}, and the ledger has {known} (their ids)",
+        f"the purchase secret of {payer} has changed: its id is {given}, and the ledger has {known}",
         code="purchase_secret_changed",
         hint="use the same key or TRADE_PURCHASE_SECRET as before. Or client.payments.accept_purchase_secret(): "
         "names that only another ledger has can then be paid for once more",

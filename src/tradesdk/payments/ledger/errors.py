@@ -14,8 +14,8 @@ from ...errors import ErrorCode, InvalidArgumentError, PaymentRefusedError
 NOTHING_SENT = "nothing was sent"
 NOTHING_CHANGED = "nothing has changed"
 NOT_RESENT = "the payment was not resent"
-LATE = "what became of the payment is written later, with the next change"
-DROPPED = "what became of the payment cannot be written"
+LATE = "the outcome of the payment is written later, with the next change"
+DROPPED = "the outcome of the payment cannot be written"
 
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 # SQLITE_ERROR: the statements are correct, so a table or column is missing in the file.
