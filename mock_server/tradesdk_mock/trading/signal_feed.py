@@ -1,6 +1,6 @@
 """Publishes signals: those of the market when they are due, and those that a test emits.
 
-Nothing publishes in the background: signals are published when a request, a stream or a clock change needs them
+Nothing publishes in the background: signals are published when a request, a stream or an operation needs them
 (`publish`, in the caller's transaction). Each process on a state file may do it: because of the transaction, and the
 time in the file (`signals_upto`), each signal is published once. Long work is split: `is_behind` and `within` stop
 after a while, and the next call continues.

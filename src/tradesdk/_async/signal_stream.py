@@ -2,10 +2,10 @@
 
 One consumer runs everything: there is no background task, so nothing is read while the consumer works. `__anext__`
 returns the next of `_items`; if there is none, `_advance` does the action that `StreamState.step` names (connect, read,
-wait, read the history) until there is one. The first call opens the stream, with the retries of a call.
+wait, read the history) until there is one. Entering, or the first call, opens the stream, with the retries of a call.
 
 Who waits: only the consumer, in `_interruptible.run`. `aclose`, from any task, interrupts it there, and iterating ends.
-`ack` may be called from any task. The only other thread writes the checkpoint (`save_soon`).
+`ack` may be called from any task. Checkpoints are written in threads.
 
 A signal is acknowledged when the consumer asks for the next item (`_taken`), or by `ack`. A `TradeError` ends the
 stream. A cancellation closes the connection; the next call reconnects and reads what was missed from the history.

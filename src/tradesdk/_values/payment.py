@@ -48,7 +48,7 @@ class PaymentStage(StrEnum):
     """The stage of a payment."""
 
     SENT = "sent"
-    """Signed and written down. It may be taken, or have been, once it was submitted (`submissions`)."""
+    """Signed and written down. Once it was sent (`submissions`), it may be taken."""
     ANSWERED = "answered"
     """The answer arrived."""
     TAKEN = "taken"
@@ -151,7 +151,7 @@ class Payment:
         proof: what proves that it was taken or not.
         paid: what the proof says: True, False, or None without one.
         code: what the last answer means.
-        reason: the same in words: the service's, if it gave a reason.
+        reason: the same in words: the service's reason, or ours if it gave none.
         fingerprint: what it pays for: a hash of payer and, if it has one, the purchase's name; else of URL and body.
         url: the full URL, to which the request is a POST.
         body: the request's body.
@@ -159,10 +159,10 @@ class Payment:
         asset: the contract of USDC. The same for all payments.
         payer: the paying address.
         pay_to: the recipient.
-        amount: micro-dollars, of the newest signature; with a receipt, what that says was taken.
+        amount: micro-dollars of the newest signature; with a receipt, the receipt's amount.
         nonce: 32 bytes as hexadecimal digits after 0x. It stays the same when the payment is signed again, and the
             chain takes a nonce only once.
-        valid_before: Unix seconds, by the service's clock; then the newest signature expires.
+        valid_before: when the newest signature expires, in Unix seconds by the service's clock.
         counts_until: when all its signatures have expired, in Unix seconds by the local clock. It counts in every hour
             and day that has begun before.
         counted: micro-dollars, the largest amount that was signed for this nonce. It counts in budgets until it is
@@ -171,19 +171,19 @@ class Payment:
             Unix seconds, by the local clock.
         updated: when its stage last changed, it was signed, or it was proven before it had an answer: Unix seconds, by
             the local clock.
-        header: the signed payment as it is sent; None if it was not handed over, and once its outcome is known.
-        submissions: how many times it may have reached the service, or a node that asks a contract wallet about it;
-            when it is signed after it was proven unpaid, since then. At stage SENT, 0 means that it was not handed
-            over.
+        header: the signed payment as it is sent; None if it was not sent, and once its outcome is known.
+        submissions: how many times it may have reached the service, or a node that asks a contract wallet about it.
+            After a proof that it was unpaid and a new signature, it counts from there. At stage SENT, 0 means that
+            it was not sent.
         signatures: how many times it was signed, each time with the same nonce.
         settle_failed: the number of the newest signature that the service failed to settle; 0: none.
         receipt: the receipt of the settlement, if there is one.
-        identified: it has an identifier, so the service can return the stored answer again.
+        identified: whether it has an identifier, by which the service can return the stored answer again.
         purchase: the name of the purchase; None for an unnamed one. In a batch job, the job's name and the request.
         reply: the body of the answer, while it is kept: until the caller has it; for 30 days with a name and after
             `resume`; longer if it is not usable.
-        waits: its caller did not get the answer yet. Without a name, the next equal call within 60 s gets it.
-        run: the id of the batch run that handed it over last; None for a single call. It counts in all those that did.
+        waits: whether its caller has not got the answer yet. Without a name, the next equal call within 60 s gets it.
+        run: the id of the batch run that sent it last; None for a single call. It counts in every run that sent it.
     """
 
     network: ClassVar[str] = NETWORK

@@ -1,6 +1,6 @@
 """How a purchase runs, from a look into the ledger to the answer. One generator; no I/O.
 
-`purchase` yields effects. It is sent their results, or is thrown what ended them: an error, or `Ended`. A driver
+`purchase` yields effects. It is sent their results, or their errors are thrown in: an error, or `Ended`. A driver
 carries the effects out: `_async.purchase_driver` and its blocking twin.
 
 | step   | effect            | what is done                                                            | durable |
@@ -16,17 +16,17 @@ carries the effects out: `_async.purchase_driver` and its blocking twin.
 | send   | `Send`            | the bytes                                                               |         |
 | record | `Write`           | `Record`: what the answer means; the end of the claim; collected        | 2       |
 
-A signature that was not written down has left neither process nor signer, so it binds nobody, and nothing is reserved.
-What a budget refuses, at guard or submit, asks the witness once a call: if that proves anything, the call looks again.
+Nothing is reserved: a signature that was not written down has not left this process or the signer. If a budget refuses,
+at guard or submit, the call asks the witness once, and looks again if that proved anything.
 
 Who waits: `Lock` for an equal call of this client, `Sleep` for one of another process and before a resend, `Slot` for
 the rate limit. Who may write: the call that has claimed the payment (`row.owner`). `Submit` and `Resubmit` claim it,
-`Record` ends that. The call carries its row; if the payment has moved on, the row comes back as it is, not `mine`.
+`Record` ends that. The call keeps its row; if the payment has changed since, a `Write` returns the new row, not `mine`.
 
-What ends a call is thrown in at an effect. A `Write` is never interrupted: its result is sent in, and the cancellation
-is thrown at the next effect. The last one is `HandOver`: after it the caller has the answer. An answer that came
-although the call was canceled is written down and not collected. A slot is given back unless a `Send` follows it. When
-the generator is dropped, as a kill does, it writes nothing; what is in the ledger then is what the next call sees.
+A cancellation is thrown in at an effect. A `Write` is never interrupted: its result is sent in, and the cancellation is
+thrown in at the next effect. The last one is `HandOver`: after it the caller has the answer. If a canceled call gets an
+answer, it is written down and not collected. A slot is given back unless a `Send` follows it. When the process is
+killed, nothing more is written, and the next call sees what is in the ledger.
 """
 
 from __future__ import annotations

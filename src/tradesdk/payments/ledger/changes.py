@@ -1,4 +1,4 @@
-"""What can happen to a payment in the ledger: one page of transitions, pure.
+"""All changes of a payment in the ledger: pure functions from row to row.
 
 ```
 ── Submit ──▶ sent ── Record ──▶ answered      an answer
@@ -8,10 +8,10 @@
               └─────────────────────┴────┘     Mark as unpaid
 ```
 
-Nothing is reserved: a signature is made first, and binds nobody until it is written down. `Submit` signs the nonce of
-an earlier payment again once that has expired, is proven unpaid, or was not handed over. A signature that was not
-handed over is as if it had not been made, but it was counted. A late answer to a taken one is an answer. Expiry is no
-change: it is computed when a row is read.
+Nothing is reserved: a signature has no effect until it is written down. `Submit` signs the nonce of an earlier payment
+again if that has expired, is proven unpaid, or was not sent. If a signature was not sent, `Record` restores the row
+before it, but keeps its number. A late answer moves a taken payment to answered. Expiry is not a change: it is computed
+when a row is read.
 """
 
 from __future__ import annotations
