@@ -13,9 +13,9 @@ TradeError
 │   ├── PaymentUndeliveredError       it was paid, but no usable answer came
 │   └── LedgerError                   the ledger cannot be read or written; nothing was sent
 └── APIError                          a request failed
-    ├── APIConnectionError            no complete answer arrived
+    ├── APIConnectionError            no complete response arrived
     │   └── APITimeoutError           … because of a timeout
-    ├── APIStatusError                the service answered with an error status
+    ├── APIStatusError                the service responded with an error status
     │   ├── InvalidRequestError       400
     │   │   └── InvalidSignatureError 400 with the service's code invalid_signature
     │   ├── AuthenticationError       401
@@ -27,10 +27,10 @@ TradeError
     │   ├── InternalServerError       500
     │   ├── BadGatewayError           502
     │   └── ServiceUnavailableError   503
-    ├── APIResponseError              the answer is not as documented; its bytes are kept
-    ├── StreamError                   the answer is not a stream of events, or the stream could not be resumed
+    ├── APIResponseError              the response is not as documented; its bytes are kept
+    ├── StreamError                   the response is not a stream of events, or the stream could not be resumed
     │   └── StreamEndedError          the service ended the stream for good (204)
-    └── AmbiguousOutcomeError         a create may have happened, and listing did not tell
+    └── AmbiguousOutcomeError         a create may have happened, and a listing did not show whether it did
 ```
 
 `error.code` is one of `ErrorCode`: for programs, and stable. `str(error)` is for people: one printable line without
@@ -426,7 +426,7 @@ class APITimeoutError(APIConnectionError):
 
 
 class APIStatusError(APIError):
-    """The service answered with an error status.
+    """The service responded with an error status.
 
     Attributes:
         status: the HTTP status.

@@ -65,7 +65,7 @@ class AsyncSignalStream(Generic[ItemT]):
 
     Raises:
         APIStatusError: the service refuses, and another attempt cannot help (401, 403 and others).
-        StreamError: the answer is not a stream of events.
+        StreamError: the response is not a stream of events.
         StreamEndedError: the service ended the stream for good.
         CheckpointError: the checkpoint cannot be read or written. A failed write does not end the stream: asking for
             the next signal writes again.

@@ -37,7 +37,7 @@ class FailureCause(StrEnum):
     NOT_SENT = "not_sent"
     """Never reached the service: connection refused or timed out, temporary failure of name resolution."""
     LOST = "lost"
-    """Sent, at least in part, without a complete answer."""
+    """Sent, at least in part, without a complete response."""
     HOPELESS = "hopeless"
     """Another attempt cannot help: certificate, unknown host, bad URL or header, unreadable response."""
 

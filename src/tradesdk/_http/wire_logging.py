@@ -1,4 +1,4 @@
-"""Logs whole requests and answers, for debugging. Secrets are replaced by `****`.
+"""Logs whole requests and responses, for debugging. Secrets are replaced by `****`.
 
 Off by default: turn it on with `logging.getLogger("tradesdk.wire").setLevel(logging.DEBUG)`. `tradesdk` at DEBUG is not
 enough, because bodies are large and show what an account has and does. `record.wire` is a dictionary:

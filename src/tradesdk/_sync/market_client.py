@@ -84,7 +84,7 @@ class MarketClient(BaseClient):
             it only if it opened it.
         pay_to: the only addresses to pay. By default the first address paid is remembered, and a change is refused.
         allow_upfront: also pay services that take the money before they do the work (`paymentFlow: upfront`), where
-            they offer nothing else. They may take it and answer with an error: then the payment is in doubt.
+            they offer nothing else. They may take it and respond with an error: then the payment is in doubt.
         base_url: the service's URL; else TRADE_MARKET_BASE_URL, TRADE_BASE_URL, that of the profile, or that of
             `http_client`.
         send_api_key: also send the API key, which the service is not known to need.

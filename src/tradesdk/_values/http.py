@@ -115,7 +115,7 @@ class RawResponse:
 
 @dataclass(frozen=True, slots=True)
 class RateClaim:
-    """What a rate limiter answers to one request.
+    """A rate limiter's decision about one request.
 
     Attributes:
         wait: seconds until the request may ask again, with jitter; 0 when it may be sent now.

@@ -162,8 +162,8 @@ class Reconciliation:
     Attributes:
         delivered: answers that were paid for before and arrived now.
         failed: payments that were resent, each with the error.
-        unresolved: payments that expired without proof, and answered ones without a receipt or with one of less than was
-            signed. Their money, or the rest of it, stays held until a person marks them.
+        unresolved: payments that expired without proof, and answered ones without a receipt or with one of less than
+            was signed. Their money, or the rest of it, stays held until a person marks them.
         live: payments that may still be taken; their money is held.
         witnessed: the chain's verdicts on payments that a person would otherwise check, each with the payment in its
             new state. Empty without a witness. Payments that the chain proves unpaid are no longer `unresolved`, nor
