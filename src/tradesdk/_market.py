@@ -365,10 +365,10 @@ def token_warnings(path: str, body: bytes, data: object) -> tuple[str, ...]:
             others.append(symbol)
     wanted = [one for one in left.values() if one != one.lower() or _ADDRESS.fullmatch(one)]
     if others and (wanted or len(others) > len(left)):
-        return (f"the answer has {_named(others)}, not only {_named(identifiers)}",)
+        return (f"the response has {_named(others)}, not only {_named(identifiers)}",)
     if len(results) < len(identifiers):
         few = len(results) or "none"
-        return (f"the answer has {few} of the {len(identifiers)} tokens that were bought: {_named(identifiers)}",)
+        return (f"the response has {few} of the {len(identifiers)} tokens that were bought: {_named(identifiers)}",)
     return ()
 
 
@@ -381,15 +381,15 @@ def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -
     if answer.success and answer.data is not None and answer.error is None:
         return answer.data
     if answer.data is not None and answer.error is not None:
-        reason = "the answer has both data and an error"
+        reason = "the response has both data and an error"
     elif answer.data is None and answer.error is None:
-        reason = "the answer has neither data nor an error"
+        reason = "the response has neither data nor an error"
     elif answer.data is not None:
-        reason = "the answer has data, but success is false"
+        reason = "the response has data, but success is false"
     elif answer.success:
-        reason = "the answer has an error, but success is true"
+        reason = "the response has an error, but success is true"
     else:
-        reason = f"the answer ({response.status}) is a failure"
+        reason = f"the response ({response.status}) is a failure"
     message = "" if answer.error is None else f": {printable(answer.error, 200)}"
     raise APIResponseError(
         f"expected {data.__name__}, but {reason}{message}", method=method, url=url, response=response

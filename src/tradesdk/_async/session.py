@@ -267,7 +267,7 @@ class AsyncSession:
             if payment is not None:
                 content, heads = _without(payment, content, success), heads.hidden(payment.hidden_in)
             if body.cut_short and success:
-                raise ConnectionError("the gzip of the answer is cut short")
+                raise ConnectionError("the gzip of the response is cut short")
         except BaseException as error:
             try:
                 lost = connection_error(error, request.method, url, proxy=self.sender.proxy, handled=handled)
@@ -297,7 +297,7 @@ class AsyncSession:
             response = self.key.without(response)  # errors show the response
             content = response.content
         if body.problem is not None and success and status != 204:
-            text = f"the answer cannot be read: {body.problem}"
+            text = f"the response cannot be read: {body.problem}"
             unreadable = APIResponseError(text, method=request.method, url=url, response=response)
         if handover is not None:
             handover.response, handover.problem = response, unreadable
@@ -354,7 +354,7 @@ class AsyncSession:
             else:
                 late = self.clock.monotonic() > give_up  # the last piece may be late
         if late and cut:
-            raise TimeoutError("the answer was not complete at the deadline")
+            raise TimeoutError("the response was not complete at the deadline")
 
     def _described(self, request: Request[T]) -> dict[str, str]:
         url = self.base_url + request.target

@@ -155,7 +155,7 @@ def _plain_reason(response: RawResponse) -> str:
         return f"{phrase}: redirects are never followed; check the base URL"
     kind = response.headers.get("content-type", "").partition(";")[0].strip()
     if response.content and kind and kind != "application/json":
-        return f"{phrase} (the answer is {printable(kind, 60)}, so it may not come from the service itself)"
+        return f"{phrase} (the response is {printable(kind, 60)}, so it may not come from the service itself)"
     return phrase
 
 
@@ -207,14 +207,14 @@ def validated(validate: Any, expected: str, method: str, url: str, response: Raw
 
 def _what_is_wrong(error: ValueError, response: RawResponse) -> str:
     if not response.content.strip():
-        return f"the answer ({response.status}) is empty"
+        return f"the response ({response.status}) is empty"
     kind = response.headers.get("content-type", "").partition(";")[0].strip()
     try:
         response.json()
     except ValueError as problem:
         declared = f"({printable(kind, 60)}) " if kind and kind != "application/json" else ""
-        return f"the answer {declared}is not JSON: {printable(str(problem), 200)}"
-    return explained(error, "the answer")
+        return f"the response {declared}is not JSON: {printable(str(problem), 200)}"
+    return explained(error, "the response")
 
 
 def explained(error: ValueError, whole: str = "it") -> str:

@@ -101,7 +101,7 @@ def _explain(
             case "RemoteProtocolError":
                 return True, True, f"the connection was closed early: {reason}", None
             case "InvalidURL":  # httpx reads the URL of a redirect
-                return True, True, f"the answer cannot be read: {reason}", None
+                return True, True, f"the response cannot be read: {reason}", None
     if isinstance(error, UnsendableError):
         return False, False, f"the request cannot be sent: {reason}", None
     if isinstance(error, TimeoutError):

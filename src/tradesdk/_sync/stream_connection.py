@@ -110,7 +110,7 @@ class StreamConnection:
             encoding = f"its content encoding is {printable(coding, 60)}, and none is accepted"
             reason = encoding if status == 200 else "its status is not 200"
         raise StreamError(
-            f"the answer ({status}) is not a stream of events: {reason}", method="GET", url=self.url, response=answer
+            f"the response ({status}) is not a stream of events: {reason}", method="GET", url=self.url, response=answer
         )
 
     def watch(self) -> None:
