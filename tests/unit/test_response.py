@@ -97,7 +97,7 @@ WRONG: list[tuple[bytes, str]] = [
     (GOOD.replace(b"pro", b"\\ud800")[:-1], "is not JSON"),
     (GOOD.replace(b"pro", b"p\xe9\\ud800"), "is not JSON"),
     (b"[" * 100_000, "recursion limit exceeded"),
-    *((wrong, "the answer should be an object") for wrong in (b"[]", b"[" + GOOD + b"]", b"null", b"5", b'"acc_1"')),
+    *((wrong, "the response should be an object") for wrong in (b"[]", b"[" + GOOD + b"]", b"null", b"5", b'"acc_1"')),
     (b"{}", "id: Field required (and 4 more)"),
     *(
         (json.dumps(ACCOUNT | {name: value}).encode(), f"{name} should {said}")
@@ -172,8 +172,8 @@ def test_a_page() -> None:
 @each_of(
     ("envelope", "reason"),
     [
-        ([], "but the answer should"),
-        ([SIGNAL], "but the answer should"),
+        ([], "but the response should"),
+        ([SIGNAL], "but the response should"),
         ({}, "data: Field required"),
         *(({"data": wrong}, "but data") for wrong in (None, {}, SIGNAL, "none")),
         ({"data": [None]}, "but data.0"),
