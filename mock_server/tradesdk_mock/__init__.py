@@ -1,4 +1,4 @@
-"""A mock of the service for your own machine: with state, from a seed, on a clock that can be moved.
+"""A mock of the service for your own machine: stateful, seeded, on a clock that can be moved.
 
 It plays the account API (account, agents, wallets, trades, positions, signals and their live stream) and the paid
 market data, whose payments it verifies and settles with play money. Faults are injected on demand.
@@ -63,7 +63,7 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-if not TYPE_CHECKING:  # type checkers take the names above; with `__getattr__`, they would accept any misspelled one
+if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
     __all__ = sorted(_HOME)
 
     def __getattr__(name: str) -> object:

@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         epilog="Any API key such as mock_full_NAME or mock_read_NAME works and creates the tenant NAME: "
         f"curl -H 'Authorization: Bearer mock_full_me' http://127.0.0.1:{PORT}/v1/account",
     )
-    parser.add_argument("verb", nargs="?", choices=["serve"], help=argparse.SUPPRESS)  # as `trade mock serve` has it
+    parser.add_argument("verb", nargs="?", choices=["serve"], help=argparse.SUPPRESS)  # as in `trade mock serve`
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=PORT, help="port; 0 lets the system choose (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="decides every id, price and address (default: 7)")
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         GapOptions().changed(**chosen)
         from .serving.uvicorn_server import MockServer, stopped_by_signals, wait_for
 
-        # Before the address is printed: its reader may stop the server at once.
+        # Before the address is printed: the program that reads it may stop the server at once.
         with (
             stopped_by_signals() as stop,
             MockServer(

@@ -1,7 +1,7 @@
 """The pytest plugin: a service for every test (`trade_mock`), and a server for all of them (`trade_mock_url`).
 
-pytest loads this module in every run wherever the package is installed. So nothing is imported here that a run without
-these fixtures doesn't need, and nothing is used that an older pytest doesn't have.
+pytest loads this module in every run if the package is installed. So it imports only what a run without these fixtures
+needs, and uses only what older versions of pytest have.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ MARK = (
     " whether it is frozen; 'live' for a market that publishes by itself; gap options by name; tenants that get"
     " wallets, agents and trades. A mark nearer to the test wins, option by option."
 )
-# Requests that a failed test shows.
+# The number of requests that a failed test shows.
 _SHOWN = 20
 
-# What belongs to tests and runs: not in pytest's own stash, which older ones don't have.
+# Data of tests and runs: not in pytest's own stash, which older versions lack.
 _services: WeakKeyDictionary[pytest.Item, MockService] = WeakKeyDictionary()
 _servers: WeakKeyDictionary[pytest.Config, MockServer] = WeakKeyDictionary()
 # The server's last request before a test.
@@ -93,7 +93,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _before[item] = server.world.journal.last if server else 0
 
 
-# The older kind of wrapper, which older pytests know too.
+# The older kind of wrapper, which older versions of pytest support too.
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     report: pytest.TestReport = (yield).get_result()
@@ -121,7 +121,7 @@ def _options(item: pytest.Item) -> dict[str, Any]:
 
 
 def _base(config: pytest.Config) -> GapOptions:
-    """The gap options of the file that the command line names."""
+    """The gap options of the file named on the command line."""
     from .core.gap_options import GapOptions
 
     file = config.getoption("--trade-mock-gaps")

@@ -1,4 +1,4 @@
-"""Tables of models. Columns and types come from the model alone, so an empty table has them too."""
+"""Tables of models. Columns and types come only from the model, so an empty table has them too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints of market data: path, price, arguments and answer of each. No I/O."""
+"""Endpoints of market data: path, price, arguments and response of each. No I/O."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MAX_TOP = 300
 MAX_SUPPORTED = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAMED = 5
-"""Unknown tokens that an error names."""
+"""The most unknown tokens that an error names."""
 _ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{40}")
 
 
@@ -165,7 +165,7 @@ def supported_tokens(limit: int | None = None) -> MarketRequest[SupportedTokens]
 
 
 def raw(path: str, body: Mapping[str, Any] | None = None) -> MarketRequest[RawResponse]:
-    """Any body for an endpoint of market data. The answer is checked as usual and returned unchanged."""
+    """A request with any body for an endpoint of market data. The response is checked as usual, and not changed."""
     if not isinstance(path, str) or path not in ENDPOINTS:
         message = f"{display(path)} has no published price; these have: {', '.join(ENDPOINTS)}"
         raise InvalidArgumentError(message, hint='write path="/v1/token-prices"')
@@ -229,7 +229,7 @@ def one_batch(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> li
 
 
 def distinct(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> list[TokenQuery]:
-    """Any number of tokens, without duplicates, in their first order."""
+    """Tokens in any number, without duplicates, in their first order."""
     seen: dict[str, TokenQuery] = {}
     for place, given in enumerate(_several(tokens)):
         one = _token(place, given, limits)
@@ -283,7 +283,7 @@ class TokenNames:
 
     def __init__(self, tokens: Sequence[SupportedToken], total: int) -> None:
         self._tokens, self._total = tokens, total
-        ids = (token.name for token in tokens if " " not in token.name)  # one-word names usually are ids
+        ids = (token.name for token in tokens if " " not in token.name)  # one-word names are usually ids
         self._known = {name.casefold() for name in (*ids, *(token.symbol for token in tokens))}
 
     def unknown(self, identifiers: Iterable[str]) -> list[str]:
@@ -344,13 +344,13 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
     return str(value)
 
 
-# Answers.
+# Responses.
 
 
 def token_warnings(path: str, body: bytes, data: object) -> tuple[str, ...]:
-    """How the tokens of an answer differ from those of its request: others, or too few. It is delivered all the same.
+    """How the tokens of a response differ from those of the request: others, or too few. It is delivered all the same.
 
-    What may be the id of a coin registry (in small letters, and no address) fits any token.
+    A text that may be the id of a coin registry (in small letters, and not an address) fits any token.
     """
     if not ENDPOINTS[path].per_token:
         return ()
@@ -365,10 +365,10 @@ def token_warnings(path: str, body: bytes, data: object) -> tuple[str, ...]:
             others.append(symbol)
     wanted = [one for one in left.values() if one != one.lower() or _ADDRESS.fullmatch(one)]
     if others and (wanted or len(others) > len(left)):
-        return (f"the answer has {_named(others)}, not only {_named(identifiers)}",)
+        return (f"the response has {_named(others)}, not only {_named(identifiers)}",)
     if len(results) < len(identifiers):
         few = len(results) or "none"
-        return (f"the answer has {few} of the {len(identifiers)} tokens that were bought: {_named(identifiers)}",)
+        return (f"the response has {few} of the {len(identifiers)} tokens that were bought: {_named(identifiers)}",)
     return ()
 
 
@@ -381,15 +381,15 @@ def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -
     if answer.success and answer.data is not None and answer.error is None:
         return answer.data
     if answer.data is not None and answer.error is not None:
-        reason = "the answer has both data and an error"
+        reason = "the response has both data and an error"
     elif answer.data is None and answer.error is None:
-        reason = "the answer has neither data nor an error"
+        reason = "the response has neither data nor an error"
     elif answer.data is not None:
-        reason = "the answer has data, but success is false"
+        reason = "the response has data, but success is false"
     elif answer.success:
-        reason = "the answer has an error, but success is true"
+        reason = "the response has an error, but success is true"
     else:
-        reason = f"the answer ({response.status}) is a failure"
+        reason = f"the response ({response.status}) is a failure"
     message = "" if answer.error is None else f": {printable(answer.error, 200)}"
     raise APIResponseError(
         f"expected {data.__name__}, but {reason}{message}", method=method, url=url, response=response
@@ -405,5 +405,5 @@ def decode_by_path(path: str, method: str, url: str, response: RawResponse) -> A
 @cache
 def _validator(data: type[MarketModel]) -> Callable[[bytes], Any]:
     wrapped = MarketAnswer[data]  # type: ignore[valid-type] # a class that is only known now
-    # Python names are not accepted on the wire.
+    # Python's field names are not accepted in responses.
     return cast("Callable[[bytes], Any]", partial(wrapped.__pydantic_validator__.validate_json, by_name=False))

@@ -13,9 +13,9 @@ TradeError
 │   ├── PaymentUndeliveredError       it was paid, but no usable answer came
 │   └── LedgerError                   the ledger cannot be read or written; nothing was sent
 └── APIError                          a request failed
-    ├── APIConnectionError            no complete answer arrived
+    ├── APIConnectionError            no complete response arrived
     │   └── APITimeoutError           … because of a timeout
-    ├── APIStatusError                the service answered with an error status
+    ├── APIStatusError                the service responded with an error status
     │   ├── InvalidRequestError       400
     │   │   └── InvalidSignatureError 400 with the service's code invalid_signature
     │   ├── AuthenticationError       401
@@ -27,10 +27,10 @@ TradeError
     │   ├── InternalServerError       500
     │   ├── BadGatewayError           502
     │   └── ServiceUnavailableError   503
-    ├── APIResponseError              the answer is not as documented; its bytes are kept
-    ├── StreamError                   the answer is not a stream of events, or the stream could not be resumed
+    ├── APIResponseError              the response is not as documented; its bytes are kept
+    ├── StreamError                   the response is not a stream of events, or the stream could not be resumed
     │   └── StreamEndedError          the service ended the stream for good (204)
-    └── AmbiguousOutcomeError         a create may have happened, and listing did not tell
+    └── AmbiguousOutcomeError         a create may have happened, and a listing did not show whether it did
 ```
 
 `error.code` is one of `ErrorCode`: for programs, and stable. `str(error)` is for people: one printable line without
@@ -219,7 +219,7 @@ class TradeError(Exception):
 
     @property
     def meaning(self) -> str:
-        """What `code` means. Unlike the message it has no words of the service."""
+        """What `code` means. Unlike the message, it has no text from the service."""
         return MEANINGS.get(self.code, "")
 
     def __str__(self) -> str:
@@ -242,7 +242,7 @@ class InvalidArgumentError(TradeError, ValueError):
 
 
 class FleetError(TradeError):
-    """The PostgreSQL server of a fleet cannot be used. A ledger's error is a `LedgerError`."""
+    """The PostgreSQL server of a fleet cannot be used. Errors of a ledger are `LedgerError`."""
 
     code: ErrorCode = "fleet_failed"
 
@@ -269,7 +269,7 @@ class PaymentError(TradeError):
             Empty when there is none.
         details: amounts, limits or addresses for some codes; None for the others.
         payment: the payment as recorded in the ledger; None when there is none.
-        response: the answer behind the error, with its bytes; None when there was none.
+        response: the response behind the error, with its bytes; None when there was none.
     """
 
     payment: Payment | None
@@ -328,7 +328,7 @@ class PaymentOutcomeUnknownError(PaymentError):
 
 
 class PaymentUndeliveredError(PaymentError):
-    """The payment was taken, but no usable answer arrived. `response` is the answer, if any."""
+    """The payment was taken, but no usable answer arrived. `response` is the last response, if any."""
 
     payment: Payment  # pyright: ignore[reportIncompatibleVariableOverride] # always there
 
@@ -346,7 +346,7 @@ class APIError(TradeError):
     Attributes:
         method: the HTTP method.
         url: the full URL.
-        response: the answer behind the error, with its bytes, as far as it was read; None when there was none.
+        response: the response behind the error, with its bytes, as far as it was read; None when there was none.
         outcome: `"unknown"` when a write may have been carried out; otherwise `"none"`.
         retries: number of retries before this was raised.
         payment: the payment that was sent with the request; None when there was none.
@@ -367,7 +367,7 @@ class APIError(TradeError):
 
     @property
     def hint(self) -> str:
-        """What to do next; for a request that may have been carried out, not to repeat it blindly."""
+        """What to do next. For a request that may have been carried out: do not simply repeat it."""
         in_doubt = self.outcome == "unknown" and self.code != "ambiguous_outcome"
         return UNKNOWN_OUTCOME if in_doubt else super().hint
 
@@ -397,7 +397,7 @@ class APIError(TradeError):
 
 
 class APIConnectionError(APIError):
-    """No complete answer arrived: connection refused or reset, answer cut short, TLS, name resolution.
+    """No complete response arrived: connection refused or reset, response cut short, TLS, name resolution.
 
     Attributes:
         sent: False when the request certainly never reached the service.
@@ -426,18 +426,18 @@ class APITimeoutError(APIConnectionError):
 
 
 class APIStatusError(APIError):
-    """The service answered with an error status.
+    """The service responded with an error status.
 
     Attributes:
         status: the HTTP status.
         service_code: the service's error code, any string; None when the body has none.
         message: the service's message, else the meaning of the status.
-        headers: the answer's headers, case-insensitive.
-        body: the answer's bytes.
-        response: the whole answer; None only in a `RateLimitError` of a request that was not sent.
+        headers: the response headers, case-insensitive.
+        body: the response body, as bytes.
+        response: the whole response; None only in a `RateLimitError` of a request that was not sent.
         retry_after: seconds to wait that the service named, by its own clock; None when it named none.
         retry_at: when that wait ends (aware, UTC), by the local clock.
-        rate_limit: the rate limit in the answer, if any.
+        rate_limit: the rate limit in the response, if any.
     """
 
     code: ErrorCode = "unexpected_status"
@@ -566,13 +566,13 @@ class ServiceUnavailableError(APIStatusError):
 
 
 class APIResponseError(APIError):
-    """An answer that is not as documented: not JSON, another shape, too large, or a list that never ends."""
+    """A response that is not as documented: not JSON, another shape, too large, or a list that never ends."""
 
     code: ErrorCode = "invalid_response"
 
 
 class StreamError(APIError):
-    """The answer is not a stream of events (other content type or encoding), or the stream could not be resumed."""
+    """The response is not a stream of events (other content type or encoding), or the stream could not be resumed."""
 
     code: ErrorCode = "not_a_stream"
 
@@ -588,7 +588,7 @@ class AmbiguousOutcomeError(APIError):
     """A create may have happened. Check the `candidates` before sending it again.
 
     Attributes:
-        candidates: ids of things that may be the created one; empty when they could not be listed.
+        candidates: ids of objects that may be the created one; empty when they could not be listed.
     """
 
     code: ErrorCode = "ambiguous_outcome"

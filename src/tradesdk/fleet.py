@@ -35,10 +35,10 @@ __all__ = [
 
 @hides_locals
 def create_tables(url: str | None = None, *, schema: str = SCHEMA) -> bool:
-    """Create the tables of a fleet, unless they are there. Returns whether it did.
+    """Create the tables of a fleet, unless they exist. Returns whether it created any.
 
-    Its user needs the right to create a schema in the database, or must own the schema. Tables that are there are
-    checked, and analyzed after they were restored.
+    Its user needs the right to create a schema in the database, or must own the schema. Existing tables are checked,
+    and analyzed if they were restored.
 
     Args:
         url: `postgresql://USER@HOST/DATABASE`; by default `TRADE_FLEET`.
@@ -46,7 +46,7 @@ def create_tables(url: str | None = None, *, schema: str = SCHEMA) -> bool:
 
     Raises:
         ConfigError: the URL or the schema cannot be used, or psycopg is not installed.
-        FleetError: the server cannot be used, or tables are missing beside others.
+        FleetError: the server cannot be used, or some tables are missing.
         LedgerError: the tables of the ledger are empty although there were payments, or are of another release.
     """
     place = server(url, schema)
@@ -63,9 +63,9 @@ def create_tables(url: str | None = None, *, schema: str = SCHEMA) -> bool:
 
 @hides_locals
 def status(url: str | None = None, *, schema: str = SCHEMA) -> FleetStatus:
-    """Who relays, which groups and members there are, how far they are, and what is left of each rate limit.
+    """The relays, groups and members of a fleet, how far each has read, and what is left of each rate limit.
 
-    What the user of the URL may not read is in `unread`; the rest is there. Money: `Ledger.postgres().spending()`.
+    Parts that the user of the URL may not read are in `unread`. For money: `Ledger.postgres().spending()`.
 
     Args:
         url: `postgresql://USER@HOST/DATABASE`; by default `TRADE_FLEET`.

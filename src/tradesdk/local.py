@@ -1,6 +1,6 @@
-"""What the terminal client `trade` and the SDK share on one machine: profiles, and the keys that they save.
+"""What the terminal client `trade` and the SDK share on one machine: profiles and saved keys.
 
-A program does not need it: `TradeClient(profile="bob")` reads what `trade login --profile bob` saved.
+Programs do not need it: `TradeClient(profile="bob")` reads what `trade login --profile bob` saved.
 """
 
 from ._local.files import SettingsFile

@@ -38,7 +38,7 @@ from .payments.ledger.store import Ledger
 
 __all__ = ["instrument", "uninstrument", "Instrumentor"]
 
-_ITEMS = ("agents", "wallets", "trades")  # an id follows them in a path
+_ITEMS = ("agents", "wallets", "trades")  # an id follows these in a path
 _OFFER = 402  # not an error
 _KEY = context.create_key("tradesdk")
 _log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def instrument(
     meter_provider: MeterProvider | None = None,
     propagate: bool = False,
 ) -> None:
-    """Measure all clients of this process, also those that exist. Doing it again changes nothing.
+    """Measure all clients of this process, including existing ones. A second call changes nothing.
 
     Args:
         tracer_provider: by default the global one.
@@ -62,7 +62,7 @@ def instrument(
 
 
 def uninstrument() -> None:
-    """Measure nothing from now on. The spans of open streams end."""
+    """Stop measuring. The spans of open streams end."""
     telemetry, log_events.listener = log_events.listener, None
     if isinstance(telemetry, _Telemetry):
         for connection in [*telemetry.connections]:
@@ -70,30 +70,30 @@ def uninstrument() -> None:
 
 
 class Instrumentor:
-    """For `opentelemetry-instrument`, which finds it by its entry point."""
+    """The entry point for `opentelemetry-instrument`."""
 
     def instrument(self, **options: Any) -> None:
-        """As `instrument`; other options of the starter are ignored."""
+        """Call `instrument`. Other options are ignored."""
         known = {name: options[name] for name in ("tracer_provider", "meter_provider") if name in options}
         instrument(**known)
 
     def uninstrument(self, **options: Any) -> None:
-        """As `uninstrument`."""
+        """Call `uninstrument`."""
         uninstrument()
 
 
 @contextmanager
 def _guarded() -> Iterator[None]:
-    """What fails here, such as an exporter, must not lose a paid answer or hide an error."""
+    """A failure here, for example in an exporter, must not lose a paid answer or hide an error."""
     try:
         yield
     except failures(Exception) as problem:
-        name = type(problem).__name__  # its text may have a secret
+        name = type(problem).__name__  # its text may contain a secret
         log_events.log(_log, logging.WARNING, "telemetry failed: %s", name, {})
 
 
 class _Telemetry:
-    """The listener of the log's events."""
+    """The listener of log events."""
 
     def __init__(self, tracers: TracerProvider | None, meters: MeterProvider | None, *, propagate: bool) -> None:
         self.tracer = trace.get_tracer("tradesdk", __version__, tracers)
@@ -129,7 +129,7 @@ class _Telemetry:
 
     def headers(self) -> Sequence[tuple[bytes, bytes]]:
         carrier: dict[str, str] = {}
-        if self.propagate and isinstance(context.get_value(_KEY), _Call | _Connection):  # else it asks the chain
+        if self.propagate and isinstance(context.get_value(_KEY), _Call | _Connection):  # not for requests to the chain
             with _guarded():
                 TraceContextTextMapPropagator().inject(carrier)
         return [(name.encode(), value.encode()) for name, value in carrier.items()]
@@ -155,7 +155,7 @@ class _Telemetry:
             span.answered(status)
 
     def _add(self, name: str, fields: Mapping[str, Any]) -> None:
-        """Add an event to the span that is under way."""
+        """Add an event to the current span."""
         span, wait = context.get_value(_KEY), fields.get("wait", 0.0)
         if wait:
             self.waits.record(wait, {"reason": name})
@@ -167,7 +167,7 @@ class _Telemetry:
 
 @dataclass(eq=False)
 class _Work(AbstractContextManager[Any]):
-    """Something under way, and its span."""
+    """A running call or connection, and its span."""
 
     telemetry: _Telemetry
     span: Span = field(default=trace.INVALID_SPAN, init=False)
@@ -219,7 +219,7 @@ class _Work(AbstractContextManager[Any]):
         self.end(error)
 
     def _end(self, result: Any) -> None:
-        """Say how it ended. An error is a result."""
+        """End the span with its result. An error is a result."""
 
 
 @dataclass(eq=False)
@@ -259,7 +259,7 @@ class _Submission(_Call):
 
     def answered(self, status: int) -> None:
         super().answered(status)
-        if status >= 400:  # no error is raised for it here
+        if status >= 400:  # the SDK raises no error for it
             self.span.set_attribute("error.type", str(status))
             self.span.set_status(StatusCode.ERROR)
 
@@ -334,7 +334,7 @@ def _money(name: str, meters: MeterProvider | None) -> Callable[[CallbackOptions
         if not isinstance(now, _Telemetry) or now.meters is not meters:
             return
         for buyer in [*now.buyers]:
-            with suppress(Exception):  # its ledger is closed or away
+            with suppress(Exception):  # its ledger is closed or unreachable
                 amount = getattr(buyer.ledger.spending(buyer.budget, now=buyer.clock.now()), name)
                 if amount is not None:
                     by = {"tradesdk.ledger": now.ledgers[buyer.ledger]}
@@ -346,7 +346,7 @@ def _money(name: str, meters: MeterProvider | None) -> Callable[[CallbackOptions
 
 
 def _template(url: str) -> str:
-    """The path without ids, and without what stands before the API's."""
+    """The path without ids, and without the prefix of the API."""
     parts = "".join(urlsplit(url).path.rpartition("/v1/")[1:]).split("/")
     if len(parts) > 3:
         parts[3] = "{id}" if parts[2] in _ITEMS else parts[3] if parts[2] == "signals" else "*"
@@ -354,7 +354,7 @@ def _template(url: str) -> str:
 
 
 def _failed(span: Span, error: BaseException) -> None:
-    """Say what failed: no text, since a service may repeat a secret."""
+    """Mark the span as failed, without text: a service may repeat a secret in it."""
     kind = error.code if isinstance(error, TradeError) else type(error).__qualname__
     if isinstance(error, APIStatusError):
         span.set_attribute("tradesdk.error.code", kind)

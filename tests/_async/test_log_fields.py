@@ -52,7 +52,7 @@ async def test_a_ledger_that_fails_after_a_payment_was_handed_over(caplog: pytes
         "event": "ledger_failed",
         "payment_id": result.payment.id,
         "code": "ledger_failed",
-        "reason": "the disk is broken; what became of the payment is written later, with the next change",
+        "reason": "the disk is broken; the outcome of the payment is written later, with the next change",
     }
     assert (warned["event"], warned["payment_id"]) == ("payment_warning", result.payment.id)
     assert warned["reason"] in result.warnings

@@ -228,7 +228,7 @@ async def test_another_secret_is_refused_until_it_is_accepted(
     await client.token_prices(["AERO"])
     known, given = await client.payments.purchase_secret_ids()
     accepted = await client.payments.accept_purchase_secret()
-    assert f"{accepted}, and the ledger has {known} " in error.message
+    assert f"{accepted}, and the ledger has {known}" in error.message
     assert (given, await client.payments.purchase_secret_ids()) == (accepted, (accepted, accepted))
     assert secret not in accepted
     bought = (await client.token_prices(TWO, purchase="new name")).payment

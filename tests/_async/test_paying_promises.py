@@ -61,13 +61,13 @@ async def doubt(client: AsyncMarketClient, **options: Any) -> PaymentOutcomeUnkn
         ([ADDRESS.upper().replace("X", "x")], ["ANY"], None),
         (["ethereum"], ["ETH"], None),  # maybe an id
         (["degen-base", "BRETT"], ["BRETT", "DEGEN"], None),
-        (["ETH"], ["BRETT"], "the answer has 'BRETT', not only 'ETH'"),
-        (["0x" + "ab" * 20], ["BRETT"], "the answer has 'BRETT', not only '0x"),
-        (["ETH", "BRETT"], ["ETH", "ETH"], "the answer has 'ETH', not only 'ETH', 'BRETT'"),
-        (["ethereum", "BRETT"], ["DEGEN", "TOSHI"], "the answer has 'DEGEN', 'TOSHI', not only"),
-        (["ETH"], ["ETH", "BRETT"], "the answer has 'BRETT', not only 'ETH'"),
-        (["ETH", "BRETT"], ["ETH"], "the answer has 1 of the 2 tokens that were bought: 'ETH', 'BRETT'"),
-        (["ETH"], [], "the answer has none of the 1 tokens"),
+        (["ETH"], ["BRETT"], "the response has 'BRETT', not only 'ETH'"),
+        (["0x" + "ab" * 20], ["BRETT"], "the response has 'BRETT', not only '0x"),
+        (["ETH", "BRETT"], ["ETH", "ETH"], "the response has 'ETH', not only 'ETH', 'BRETT'"),
+        (["ethereum", "BRETT"], ["DEGEN", "TOSHI"], "the response has 'DEGEN', 'TOSHI', not only"),
+        (["ETH"], ["ETH", "BRETT"], "the response has 'BRETT', not only 'ETH'"),
+        (["ETH", "BRETT"], ["ETH"], "the response has 1 of the 2 tokens that were bought: 'ETH', 'BRETT'"),
+        (["ETH"], [], "the response has none of the 1 tokens"),
     ],
 )
 async def test_other_tokens_than_were_bought_are_delivered_with_a_warning(

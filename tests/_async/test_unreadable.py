@@ -36,7 +36,7 @@ async def test_only_a_read_has_certainly_changed_nothing(sent: bytes) -> None:
     clock = VirtualClock()
     async with facing(lambda visit: None if visit.send(sent) else visit.close(), clock=clock) as (server, client):
         for act, outcome in CALLS.values():
-            with pytest.raises(APIResponseError, match="the answer cannot be read") as caught:
+            with pytest.raises(APIResponseError, match="the response cannot be read") as caught:
                 await act(client)
             assert (caught.value.outcome, caught.value.retries) == (outcome, 0)
             assert ("check before sending it again" in str(caught.value)) is (outcome == "unknown")
@@ -87,6 +87,6 @@ async def test_the_page_of_a_portal_does_not_say_that_an_agent_is_gone() -> None
         visit.send(sent[visit.number])
 
     async with facing(answering) as (server, client):
-        with pytest.raises(APIResponseError, match=r"the answer \(text/html\) is not JSON") as caught:
+        with pytest.raises(APIResponseError, match=r"the response \(text/html\) is not JSON") as caught:
             await client.agents.delete("a1")
         assert (caught.value.outcome, len(server.visits)) == ("unknown", 2)

@@ -189,7 +189,7 @@ def test_assert_charged(shop: Shop) -> None:
     books.assert_not_charged(path="/v1/token-signals")
     with pytest.raises(AssertionError, match=f"charged 2 times, not 1 times path={URL}\n  #1 POST"):
         books.assert_charged(times=1, path=URL)
-    with pytest.raises(AssertionError, match="charged 60,000 millionths of a dollar, not 30,000"):
+    with pytest.raises(AssertionError, match="charged 60,000 micro-dollars, not 30,000"):
         books.assert_charged(amount=30_000)
     with pytest.raises(AssertionError, match="charged 2 times, not 0 times"):
         books.assert_not_charged()

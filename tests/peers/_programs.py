@@ -103,7 +103,7 @@ class Chain:
         return cast(dict[str, Any], answer.json())
 
     def give(self, address: str, micro: int) -> None:
-        """Set a balance, in millionths of a dollar."""
+        """Set a balance, in micro-dollars."""
         self._ask({"balances": {address: micro}})
 
     def refuse_next(self, reason: str) -> None:

@@ -367,7 +367,7 @@ HOSTILE = "\x1b]52;c;x\x07\n\u202e" + "x" * 9999
 @each_of(
     ("changes", "said"),
     [
-        ({"success": False, "data": None, "error": "no price"}, "the answer (200) is a failure: no price"),
+        ({"success": False, "data": None, "error": "no price"}, "the response (200) is a failure: no price"),
         ({"success": False, "data": None, "error": HOSTILE}, r"\x1b]52;c;x\x07\n\u202e"),
         ({"success": False, "data": None}, "neither data nor an error"),
         ({"data": None}, "neither data nor an error"),

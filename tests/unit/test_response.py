@@ -86,8 +86,8 @@ def test_any_success_with_a_body_will_do() -> None:
 
 GOOD = json.dumps(ACCOUNT).encode()
 WRONG: list[tuple[bytes, str]] = [
-    (b"", "the answer (200) is empty"),
-    (b" \r\n", "the answer (200) is empty"),
+    (b"", "the response (200) is empty"),
+    (b" \r\n", "the response (200) is empty"),
     *(
         (wrong, "is not JSON")
         for wrong in (b"<!DOCTYPE html>", b"{", GOOD[:-1], GOOD[:-20], GOOD + b"{}", b"\xff\xfe\xfd")
@@ -97,7 +97,7 @@ WRONG: list[tuple[bytes, str]] = [
     (GOOD.replace(b"pro", b"\\ud800")[:-1], "is not JSON"),
     (GOOD.replace(b"pro", b"p\xe9\\ud800"), "is not JSON"),
     (b"[" * 100_000, "recursion limit exceeded"),
-    *((wrong, "the answer should be an object") for wrong in (b"[]", b"[" + GOOD + b"]", b"null", b"5", b'"acc_1"')),
+    *((wrong, "the response should be an object") for wrong in (b"[]", b"[" + GOOD + b"]", b"null", b"5", b'"acc_1"')),
     (b"{}", "id: Field required (and 4 more)"),
     *(
         (json.dumps(ACCOUNT | {name: value}).encode(), f"{name} should {said}")
@@ -121,9 +121,9 @@ def test_what_is_no_such_model_is_refused_with_a_reason(content: bytes, reason: 
 
 
 def test_the_status_and_another_kind_of_content_are_named() -> None:
-    assert "the answer (204) is empty" in refused(lambda: account(b"", 204)).message
+    assert "the response (204) is empty" in refused(lambda: account(b"", 204)).message
     error = refused(lambda: account(b"<html>", content_type="text/html; charset=utf-8"))
-    assert "the answer (text/html) is not JSON" in error.message
+    assert "the response (text/html) is not JSON" in error.message
     assert r"\x1b" in refused(lambda: account(b"<html>", content_type="text/\x1b[2J" + "x" * 5000)).message
 
 
@@ -172,8 +172,8 @@ def test_a_page() -> None:
 @each_of(
     ("envelope", "reason"),
     [
-        ([], "but the answer should"),
-        ([SIGNAL], "but the answer should"),
+        ([], "but the response should"),
+        ([SIGNAL], "but the response should"),
         ({}, "data: Field required"),
         *(({"data": wrong}, "but data") for wrong in (None, {}, SIGNAL, "none")),
         ({"data": [None]}, "but data.0"),
@@ -309,12 +309,12 @@ def test_whether_a_body_is_an_error_of_the_service(content: Any, expected: tuple
         (500, b"", "", "500: Internal Server Error"),
         (404, b"{}", "application/json", "404: Not Found ("),
         (404, b"{}", "application/json; charset=utf-8", "404: Not Found ("),
-        (502, b"<html>", "text/html; charset=utf-8", "502: Bad Gateway (the answer is text/html, so it may not come"),
+        (502, b"<html>", "text/html; charset=utf-8", "502: Bad Gateway (the response is text/html, so it may not come"),
         (503, told("service_unavailable", ""), "", "503 service_unavailable: Service Unavailable"),
         (599, b"", "", "599: unknown status"),
         (301, b"", "", "301: Moved Permanently: redirects are never followed; check the base URL"),
         (308, b"", "", "308: Permanent Redirect: redirects are never followed"),
-        (502, b"<", "text/\x1b]0;x\x07", r"502: Bad Gateway (the answer is text/\x1b]0"),
+        (502, b"<", "text/\x1b]0;x\x07", r"502: Bad Gateway (the response is text/\x1b]0"),
     ],
 )
 def test_without_a_message_the_status_is_explained(status: int, content: Any, kind: str, text: str) -> None:

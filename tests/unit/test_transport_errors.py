@@ -60,7 +60,7 @@ TABLE: dict[str, tuple[Exception, FailureCause, str]] = {
     "scheme": (httpx.UnsupportedProtocol("x"), FailureCause.HOPELESS, "cannot be sent"),
     "header": (httpx.LocalProtocolError("x"), FailureCause.HOPELESS, "cannot be sent"),
     "url": (UnsendableError("x"), FailureCause.HOPELESS, "cannot be sent"),
-    "redirect to no URL": (httpx.InvalidURL("x"), FailureCause.LOST, "the answer cannot be read"),
+    "redirect to no URL": (httpx.InvalidURL("x"), FailureCause.LOST, "the response cannot be read"),
     "no answer in time": (httpx.ReadTimeout("x"), FailureCause.LOST, "no answer in time"),
     "sending took too long": (httpx.WriteTimeout("x"), FailureCause.LOST, "sending took too long"),
     "reset while reading": (

@@ -29,7 +29,7 @@ class Endpoint:
     """A method of a path of the account API.
 
     Attributes:
-        needs: what the key must allow. `account` is a read whose scope isn't written down (a gap option).
+        needs: what the key must allow. `account` is a read whose scope isn't documented (a gap option).
         live: a stream: outside the rate limit, and not counted.
         trading: it shows or changes what agents do: they are brought up to date first.
         signals: it shows signals: they are published up to now first.
@@ -52,9 +52,9 @@ class MarketEndpoint:
 
     Attributes:
         read: parses the body.
-        handler: returns the `data` of the answer.
-        text: what is sold, in a few words.
-        price: in millionths of a US dollar; 0 is free.
+        handler: returns the `data` of the response.
+        text: the data for sale, in a few words.
+        price: in micro-dollars; 0 is free.
         each: the price is per token.
         trading: it shows what agents do: they are brought up to date first.
         signals: it shows signals: they are published up to now first.
@@ -79,19 +79,19 @@ class Context:
 
     Attributes:
         now: the service's time, read when its transaction has begun.
-        until: up to when it publishes signals, once known.
+        until: the time up to which it publishes signals, once known.
         pattern: the path's pattern, such as `/v1/agents/{agent_id}`; None when there is no such path.
         params: the values of the pattern's placeholders.
         methods: the endpoints of a path of the account API, by method; `endpoint` is the one of this request.
         market: the endpoint of a path of the market-data API.
         node: the path is that of the node of the chain.
-        matched: those of the fault `rules` that apply; `faults` the kinds of those that changed something.
-        principal: whose key it is, once authenticated; `tenant` is theirs.
+        matched: the fault `rules` that apply; `faults` has the kinds of those that changed something.
+        principal: the owner of the key, once authenticated; `tenant` is theirs.
         verdict: the rate limit's, once counted.
         market_query: the parsed body of a request for market data, or why it can't be parsed.
         payment: the payment in the headers, once read; `paid` once the paywall has accepted it.
         wrapped: failures have the body of the market-data API.
-        answer, error: the answer so far, and its error code.
+        answer, error: the response so far, and its error code.
     """
 
     world: World
@@ -117,11 +117,11 @@ class Context:
     answer: Answer | None = None
     error: str | None = None
 
-    # For endpoints
+    # For endpoints.
 
     @property
     def caller(self) -> Principal:
-        """Whose key it is."""
+        """The owner of the key."""
         assert self.principal is not None  # noqa: S101 - endpoints are called for authenticated requests only
         return self.principal
 
@@ -144,7 +144,7 @@ class Context:
         return json_body(self.request.headers, self.request.content)
 
     def with_unknown(self, record: Record) -> Record:
-        """A record as it leaves: under the gap option `unknown_values`, with an unknown field and an unknown status."""
+        """A record as sent: under the gap option `unknown_values`, with an unknown field and an unknown status."""
         if self.world.gaps.unknown_values == "on":
             record.update(NEW_FIELD)
             if "status" in record:
@@ -154,10 +154,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class MarketCall:
-    """A parsed request for market data, paid where it has to be.
+    """A parsed request for market data, paid if it has to be.
 
     Attributes:
-        now: the service's time, the same for everything in the answer.
+        now: the service's time, the same for everything in the response.
     """
 
     world: World
@@ -174,7 +174,7 @@ class MarketCall:
         return found
 
     def with_unknown(self, record: Record) -> Record:
-        """A record as it leaves: under the gap option `unknown_values`, with an unknown field and an unknown signal."""
+        """A record as sent: under the gap option `unknown_values`, with an unknown field and an unknown signal."""
         if self.world.gaps.unknown_values == "on":
             record.update(NEW_FIELD)
             if "signal" in record:

@@ -1,6 +1,6 @@
 """The steps of a request, in the order in which `pipeline` runs them.
 
-Each reads and changes the context; one that sets `answer`, or raises an ApiError, answers the request. Steps of one API
+Each reads and changes the context. A step that sets `answer`, or raises an ApiError, ends the request. Steps of one API
 do nothing for the other.
 """
 
@@ -31,11 +31,11 @@ from .market_requests import MarketBody, tokens_sent
 if TYPE_CHECKING:
     from ..faults.catalog import FaultTarget
 
-# Before the transaction
+# Before the transaction.
 
 
 def match_faults(context: Context) -> None:
-    """Which fault rules apply. One of them may answer in place of the service."""
+    """Find the fault rules that apply. One of them may replace the service's response."""
     request, market, endpoint = context.request, context.market, context.endpoint
     target: FaultTarget = "stream" if endpoint is not None and endpoint.live else "response"
     if request.method == "POST" and (context.node or (market is not None and market.price)):
@@ -68,11 +68,11 @@ def require_routed(context: Context) -> None:
         context.now = context.world.now()
 
 
-# In the transaction
+# In the transaction.
 
 
 def call_node(context: Context) -> None:
-    """The node of the chain: neither key nor rate limit."""
+    """The node of the chain: it needs no key and has no rate limit."""
     if context.node:
         context.answer = node.answer(context)
 
@@ -185,7 +185,7 @@ def paywall(context: Context) -> None:
 
 
 def bring_up_to_date(context: Context) -> None:
-    """Publish signals and let agents trade until now, where the answer shows it."""
+    """If the response needs it, publish signals and let agents trade until now."""
     market, world = context.market, context.world
     if context.tenant == BACKGROUND_TENANT if market is None else market.trading:
         population.ensure_background_tenant(world)
@@ -201,7 +201,7 @@ def call_endpoint(context: Context) -> None:
 
 
 def call_market_endpoint(context: Context) -> None:
-    """The answer in its wrapper."""
+    """The response in its wrapper."""
     endpoint, query = context.market, context.market_query
     if endpoint is None or query is None or isinstance(query, ApiError):
         return
@@ -210,7 +210,7 @@ def call_market_endpoint(context: Context) -> None:
 
 
 def settle(context: Context) -> None:
-    """Take the money of an answer below 400; any other costs nothing, unless it was paid before the work."""
+    """Take the money for a response below 400; any other is free, unless it was paid before the work."""
     answer, paid, world = context.answer, context.paid, context.world
     if answer is None or paid is None:
         return
@@ -224,7 +224,7 @@ def settle(context: Context) -> None:
         settlements.conclude(world, paid.payment, "not charged", answer.status)
 
 
-# After it
+# After the transaction.
 
 
 def add_rate_headers(context: Context) -> None:
@@ -247,38 +247,38 @@ def add_rate_headers(context: Context) -> None:
 
 
 def note_unread_payment(context: Context) -> None:
-    """Record a payment that was not read because the request was answered before."""
+    """Record a payment that was not read because the request ended before."""
     market, world = context.market, context.world
     if market is None or not market.price or context.payment is not None or context.answer is None:
         return
     payment = context.payment = read(context.request, context.now)
     if payment is not None:
-        # A busy state file matters less than the answer.
+        # A busy state file matters less than the response.
         with contextlib.suppress(ApiError), world.transaction():
             settlements.submit(world, context.request, payment, "not carried out", context.answer.status)
 
 
 def write_reply(context: Context) -> Reply:
-    """The answer with its date, JSON and length."""
+    """The response with its date, JSON and length."""
     assert context.answer is not None  # noqa: S101 - every way through the pipeline ends in one
     return reply_of(context.answer, context.now)
 
 
 def apply_faults(context: Context, reply: Reply) -> None:
-    """Let the matched fault rules change the reply; record its status if it answers a payment."""
+    """Let the matched fault rules change the response; record its status if it is for a payment."""
     if context.matched is None:
         return
     from ..faults.injection import apply
 
     context.faults = apply(context.rules, context.matched, reply)
     if context.payment is not None:
-        # A busy state file matters less than the answer.
+        # A busy state file matters less than the response.
         with contextlib.suppress(ApiError), context.world.transaction():
             settlements.delivered(context.world, context.payment, reply.status)
 
 
 def log(context: Context, reply: Reply) -> None:
-    """Add the request and its answer to the request log."""
+    """Add the request and its response to the request log."""
     request, caller = context.request, context.principal
     tenant = caller.tenant if caller else None
     if tenant is None and context.market is not None:
@@ -309,11 +309,11 @@ def log(context: Context, reply: Reply) -> None:
     )
 
 
-# Answers and replies
+# Responses.
 
 
 def fail(context: Context, error: ApiError) -> None:
-    """The answer to a request that failed."""
+    """The response to a request that failed."""
     context.error = error.code
     if context.wrapped:
         context.answer = Answer(error.status, {"success": False, "data": None, "error": error.message})
@@ -327,7 +327,7 @@ def reply_of(answer: Answer, now: float) -> Reply:
         return Reply(answer.status, headers, answer.body)
     if answer.status == 204:
         return Reply(204, headers, b"")
-    # A caller's `1e999` in the request log would be no JSON.
+    # A `1e999` in a request would not be valid JSON in the request log.
     content = to_json(answer.data, inf_nan_mode="null")
     headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
     return Reply(answer.status, headers, content)

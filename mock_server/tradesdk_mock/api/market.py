@@ -1,4 +1,4 @@
-"""The eight paths of the market-data API: what each sells and what it answers."""
+"""The eight paths of the market-data API and their data."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def token_avg_prices(call: MarketCall) -> Record:
 
 
 def _of_each_token(call: MarketCall, told: Callable[[Token, int], Record]) -> Record:
-    """A record for each token that was asked about, from the token and the limit for it."""
+    """A record for each token of the request, from the token and its limit."""
     rows = ({"tokenAddress": token.address, **told(token, limit)} for token, limit in call.tokens())
     return {"results": [call.with_unknown(row) for row in rows]}
 

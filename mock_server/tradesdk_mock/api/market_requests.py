@@ -32,9 +32,9 @@ class NamedToken:
     """A token of a request.
 
     Attributes:
-        identifier: as it was named.
+        identifier: as in the request.
         token: None when there is none on Base.
-        limit: how many of its signals.
+        limit: the number of its signals.
     """
 
     identifier: str
@@ -48,7 +48,7 @@ class MarketQuery:
 
     Attributes:
         tokens: in the order of the request.
-        limit: how many tokens.
+        limit: the number of tokens.
         start, end: Unix seconds, both inclusive.
     """
 
@@ -198,7 +198,7 @@ def nothing(body: MarketBody) -> MarketQuery:
 
 
 def tokens_sent(request: Request) -> int:
-    """How many tokens a request names, valid or not: for its price."""
+    """The number of tokens in a request, valid or not: its price depends on it."""
     try:
         items = from_json(request.content or b"{}")["tokens"]
     except (ValueError, TypeError, KeyError):

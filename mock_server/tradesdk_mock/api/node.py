@@ -36,7 +36,7 @@ class RpcError(Exception):
 
 
 def answer(context: Context) -> Answer:
-    """The answer to a single request, or to a batch."""
+    """The response to a single request or a batch."""
     if context.request.method not in METHODS:
         raise wrong_method(context.request.method, METHODS)
     faults = context.matched.node if context.matched else PaymentFaults({})
@@ -95,7 +95,7 @@ def _call(view: ChainView, params: list[Any]) -> str:
 
 def _call_account(view: ChainView, to: str, data: str) -> str:
     if view.code(to) == "0x":
-        return "0x"  # as a call of an address without code
+        return "0x"  # the result for an address without code
     answer = view.is_valid_signature(to, data) if _DATA.fullmatch(data) else None
     if answer is None:
         raise RpcError(3, "execution reverted")

@@ -73,7 +73,7 @@ def agent_filter(call: Context, query: Query) -> str | None:
     return agent_id
 
 
-# Cursors: opaque, signed, good for one caller, list and set of filters
+# Cursors: opaque, signed, valid for one caller, list and set of filters.
 
 
 def _tag(seed: int, payload: bytes, scope: Sequence[object]) -> bytes:
@@ -81,19 +81,19 @@ def _tag(seed: int, payload: bytes, scope: Sequence[object]) -> bytes:
 
 
 def encode_cursor(seed: int, scope: Sequence[object], time: int, seq: int, now: int) -> str:
-    """A cursor that points behind the row (time, seq). `scope` is what it is bound to: tenant, list, order, filters."""
+    """A cursor that points behind the row (time, seq). It is valid only for `scope`: tenant, list, order, filters."""
     payload = _FORM.pack(time, seq, now)
     return base64.urlsafe_b64encode(payload + _tag(seed, payload, scope)).decode("ascii")
 
 
 def decode_cursor(seed: int, scope: Sequence[object], text: str, now: int, ttl: int) -> tuple[int, int]:
-    """The row that a cursor points behind; 400 if it is damaged, another list's or, with a `ttl`, expired."""
+    """The row that a cursor points behind; 400 if it is damaged, from another list or, with a `ttl`, expired."""
     try:
         raw = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise invalid("cursor: not a cursor of this service") from None
     payload, tag = raw[: _FORM.size], raw[_FORM.size :]
-    # base64 has several spellings of the same bytes; only ours is accepted.
+    # base64 has several forms of the same bytes; only the form of `encode_cursor` is accepted.
     same_spelling = base64.urlsafe_b64encode(raw).decode("ascii") == text
     if len(payload) != _FORM.size or not same_spelling or not hmac.compare_digest(tag, _tag(seed, payload, scope)):
         raise invalid("cursor: not a cursor for this list with these filters")

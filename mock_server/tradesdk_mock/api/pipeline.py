@@ -1,7 +1,14 @@
-"""The whole service as one function: a request goes in, a reply comes out. Nothing here waits or uses a socket.
+"""The whole service as one function: a request goes in, a response comes out.
+
+Nothing here waits or uses a socket. A response that takes time is a `Reply` whose body has steps: bytes, pauses, waits
+for an event, a disconnect. `serving.asgi` and `in_process` take the steps and do the waiting.
 
 `Pipeline.handle` reads from top to bottom: refuse long headers, control, description, match faults, the `HANDLERS` and
-settlement in one transaction, rate headers, faults, log. What each step does is in `handlers`.
+settlement in one transaction, rate headers, faults, log. `handlers` has the steps.
+
+Who may write: one request at a time, in the world's transaction, which takes the lock of the database. An error
+response is committed like any other; only a crash rolls back. A stream holds no transaction: each of its steps begins
+its own when something is due.
 """
 
 from __future__ import annotations
@@ -44,7 +51,7 @@ HANDLERS: tuple[Handler, ...] = (
     handlers.call_endpoint,
     handlers.call_market_endpoint,
 )
-"""The way of a request to its endpoint, in one transaction. The first handler that answers or raises ends it."""
+"""The steps of a request to its endpoint, in one transaction. The first handler that answers or raises ends it."""
 
 MAX_HEADERS = 64 * 1024
 TOO_LONG = "The headers are longer than 64 KiB."
@@ -70,7 +77,7 @@ class Pipeline:
         )
 
     def answer(self, request: Request) -> Reply:
-        """The reply to a request."""
+        """The response to a request."""
         return self.handle(self.open(request))
 
     def open(self, request: Request) -> Context:
@@ -91,12 +98,12 @@ class Pipeline:
         return context
 
     def handle(self, context: Context) -> Reply:
-        """The reply to a routed request. Never raises."""
+        """The response to a routed request. Never raises."""
         request = context.request
         try:
             if sum(len(name) + len(value) for name, value in request.headers) > MAX_HEADERS:
                 return self.refusal(TOO_LONG)
-            # Neither counted nor logged: control and description are no part of the service.
+            # Neither counted nor logged: control and description are not part of the service.
             if request.path.startswith("/_mock/") and self._control is not None:
                 return handlers.reply_of(self._control.answer(request), self.world.now())
             if request.path == "/openapi.json":
@@ -123,7 +130,7 @@ class Pipeline:
     def _walk(self, context: Context) -> None:
         """Run `HANDLERS` and settle, in one transaction.
 
-        An error answer is a result like any other: the changes before it (a key created at first use, a counted
+        An error response is a result like any other: the changes before it (a key created at first use, a counted
         request) are kept. Only a crash rolls the transaction back.
         """
         try:
@@ -142,37 +149,37 @@ class Pipeline:
             self._roll_back(context, crashed(f"{context.request.method} {context.request.path!r}"))
 
     def _roll_back(self, context: Context, error: ApiError) -> None:
-        """The transaction has failed: nothing is kept, the record of a payment included."""
+        """The transaction has failed: nothing is kept, not even the record of a payment."""
         context.payment, context.wrapped = None, False
         context.now = self.world.now()
         handlers.fail(context, error)
 
     def longest_body(self, path: str, client: str | None) -> int:
-        """How many bytes of a request's body are read."""
+        """The most bytes of a request's body that are read."""
         if self._control is None or not path.startswith("/_mock/"):
             return MAX_BODY
         return self._control.longest_body(path, client)
 
     def refusal(self, message: str) -> Reply:
-        """The reply to invalid HTTP."""
+        """The response to invalid HTTP."""
         answer = error_answer(invalid(message), self.world.gaps)
         now = self.world.now()
         answer.headers += rate_headers(anonymous(self.world.gaps, now))
         return handlers.reply_of(answer, now)
 
-    # For shells that serve other requests in between
+    # For servers that handle other requests in between.
 
     def loads(self, context: Context) -> Callable[[], None] | None:
-        """Heavy imports that the answer needs and that aren't loaded yet: a server runs this outside its event loop."""
+        """Heavy imports that the response needs and that are missing: a server runs this outside its event loop."""
         market, endpoint, request = context.market, context.endpoint, context.request
         paid = market is not None and market.price and request.method == "POST" and has_payment(request)
         signed = paid or (endpoint is not None and endpoint.signed)
         return signatures.load if signed and not signatures.is_loaded() else None
 
     def is_behind(self, context: Context, goal: float) -> bool:
-        """Do a part of the work that the answer needs after a jump of the clock; whether more was due at `goal`.
+        """Do a part of the work that the response needs after a jump of the clock. Whether more was due at `goal`.
 
-        A server handles other requests in between. Without this, `handle` does all of it.
+        A server handles other requests in between. Otherwise `handle` does all of it.
         """
         endpoint = context.market or context.endpoint
         if endpoint is None or not (endpoint.signals or endpoint.trading):
@@ -183,7 +190,7 @@ class Pipeline:
             if context.until is None:
                 context.until = signal_feed.goal(self.world)
             return signal_feed.is_behind(self.world, min(goal, context.until), trading=not endpoint.signals)
-        except ApiError:  # `handle` answers with it
+        except ApiError:  # `handle` responds with it
             return False
 
     def _shows_background_tenant(self, context: Context) -> bool:

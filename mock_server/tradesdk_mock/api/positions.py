@@ -18,7 +18,7 @@ _FIELDS = (
     "id", "agent_id", "token_address", "token_symbol", "chain_id", "entry_price_usd", "current_price_usd",
     "unrealized_pnl_usd", "stop_loss_price", "take_profit_price", "trailing_stop_price", "opened_at",
 )  # fmt: skip
-# What current prices and profits are computed from.
+# The columns for current prices and profits.
 _KEPT = ("amount", "trailing_pct", "peak", "peak_at")
 _COLUMNS = tuple(name for name in (*_FIELDS, *_KEPT) if name not in _COMPUTED)
 
@@ -32,7 +32,7 @@ def listing(call: Context) -> Answer:
 
 
 def _add_current(call: Context, rows: list[dict[str, Any]]) -> None:
-    """Add current prices and what follows from them. The trailing stop of an agent that isn't running doesn't move."""
+    """Add current prices and what depends on them. The trailing stop of an agent that isn't running doesn't move."""
     world = call.world
     prices, now = world.prices, int(call.now)
     agents = list({row["agent_id"]: None for row in rows})
@@ -58,7 +58,7 @@ def _add_current(call: Context, rows: list[dict[str, Any]]) -> None:
         values = (price, outcome(entry, price, amount)[0], level(peak, -trailing / 100))
         found = {**row, **dict(zip(_COMPUTED, values, strict=True))}
         row.clear()
-        row |= {name: found.pop(name) for name in _FIELDS} | found  # what a gap option has added comes last
+        row |= {name: found.pop(name) for name in _FIELDS} | found  # fields added by a gap option come last
 
 
 ROUTES: Routes = {

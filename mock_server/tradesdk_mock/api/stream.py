@@ -1,4 +1,10 @@
-"""GET /v1/signals/stream"""
+"""GET /v1/signals/stream
+
+`Feed` is the body of the response: steps that the transport takes one by one. It never waits and has no thread: when
+there is nothing to send, its step is a `WaitForEvent` until the next signal or heartbeat is due, or until `Notifier`
+wakes it (a signal was emitted, the world was reset, the stream was closed). Only the transport's thread or task takes
+steps; `close` may be called from any thread.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +45,7 @@ def stream(call: Context) -> Answer:
 
 
 class Feed:
-    """The events of one stream, as steps. It remembers a place in the signals, so a slow reader costs no memory."""
+    """The events of one stream, as steps. It stores only its position, so a slow reader costs no memory."""
 
     def __init__(
         self, world: World, key_id: str, chain_id: int, after: int, min_confidence: float, opened: float
@@ -49,7 +55,7 @@ class Feed:
         self._chain_id = chain_id
         self._after = after
         self._min_confidence = min_confidence
-        # Heartbeats count from then on, not from the first read.
+        # Heartbeats count from this time, not from the first read.
         self._opened = opened
         self._epoch = world.subscribers.epoch
         self._closed = False
@@ -70,11 +76,11 @@ class Feed:
             raise
 
     def close(self) -> None:
-        """End the stream, from any thread; one that waits for the next step gets the end."""
+        """End the stream, from any thread; a wait for the next step ends."""
         self._closed = True
         self._world.subscribers.leave(self._notifier)
         self._notifier.notify()
-        with contextlib.suppress(ValueError):  # the generator is running
+        with contextlib.suppress(ValueError):  # another thread is running the generator
             self._steps.close()
 
     def _run(self) -> Generator[BodyStep, None, None]:
@@ -84,7 +90,7 @@ class Feed:
             yield event({"type": "notice", "timestamp": int(last_heartbeat), **NEW_FIELD})
         # The world may be reset while a client is listening.
         while not self._closed and self._epoch == world.subscribers.epoch:
-            # Taken before the signals are read: a heartbeat never overtakes an earlier signal.
+            # Read before the signals, so that a heartbeat never comes before an earlier signal.
             now, interval = world.now(), world.gaps.heartbeat
             if not tenants.is_valid(world, self._key_id, now):
                 break
@@ -112,11 +118,11 @@ class Feed:
             until = None if due == math.inf else self._on_the_clock(due)
             yield WaitForEvent(until, self._notifier, _POLL if world.store.path else None)
         if world.closed:
-            # Like a server that goes away: no regular end.
+            # Like a server that crashes: no regular end.
             yield Disconnect.CLOSE
 
     def _on_the_clock(self, ts: float) -> float:
-        """The mock's clock when the service's time is `ts`, rounded up."""
+        """The time of the mock's clock at the service's time `ts`, rounded up."""
         skew = self._world.gaps.clock_skew
         shown = ts - skew
         while shown + skew < ts:

@@ -1,4 +1,4 @@
-"""Query strings and JSON bodies: bad input is an error of the service, never a crash. Models are in `bodies`."""
+"""Query strings and JSON bodies: bad input is an error response, never a crash. Models are in `bodies`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Query:
             self._found[name] = value
 
     def only(self, *names: str) -> None:
-        """400 for any other name. The service itself ignores unknown ones."""
+        """400 for any other name. Without this, unknown names are ignored."""
         for name in self._found:
             if name not in names:
                 raise invalid(f"{name[:80]}: not a parameter of this request; it has: {', '.join(names)}")

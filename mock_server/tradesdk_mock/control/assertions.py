@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..state.world import World
 
 _LONG = 120
-"""How long an untrusted text in a failure may be."""
+"""The most characters of an untrusted text in a failure."""
 _METHOD = re.compile(r"[A-Za-z]+")
 
 
@@ -55,13 +55,13 @@ class RequestAssertions:
         query: Mapping[str, object] | None = None,
         body: object = None,
     ) -> list[JournalEntry]:
-        """The requests in the journal that match, oldest first. What is left out matches anything.
+        """The requests in the journal that match, oldest first. Omitted arguments match anything.
 
         Args:
             method: `GET`, `POST` and so on.
             path: as sent, or a pattern: `{name}` is one segment, `*` anything.
-            tenant: whose key was sent.
-            status: of the answer; 0 when a fault reset the connection instead.
+            tenant: the tenant of the key.
+            status: of the response; 0 when a fault reset the connection instead.
             query: parameters that were sent; others may be present. The value None: this one was not sent.
             body: a mapping is compared field by field, at every depth; other fields may be present, and None means a
                 field that is absent. Anything else must equal the body.
@@ -122,7 +122,7 @@ class RequestAssertions:
 
 @dataclass(frozen=True, slots=True)
 class RequestMatcher:
-    """What a request must look like. None: anything."""
+    """The conditions of a search for requests. None: anything."""
 
     method: str | None = None
     path: str | None = None
@@ -132,7 +132,7 @@ class RequestMatcher:
     body: object = None
 
     def __post_init__(self) -> None:
-        # Refused: an assertion that nothing was sent could never fail.
+        # Refused: an assertion with it could never fail.
         if self.method is not None and not _METHOD.fullmatch(self.method):
             raise ValueError(f"method: {self.method!r} is not a method such as GET; a path goes into path=")
         if self.path is not None and self.path[:1] not in ("/", "*"):
@@ -170,7 +170,7 @@ class RequestMatcher:
     def nearest(self, entries: Sequence[JournalEntry]) -> str:
         """The requests that don't match, those with the fewest differences first."""
         others = [(self.differences(entry), entry) for entry in entries]
-        # Of two with as many differences, the one for the same endpoint is closer.
+        # With equal differences, a request to the same endpoint is closer.
         others = sorted(
             (other for other in others if other[0]),
             key=lambda other: (len(other[0]), other[0][0].startswith(("method", "another path"))),

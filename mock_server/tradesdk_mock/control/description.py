@@ -1,4 +1,4 @@
-"""What the control API can be asked, from the signatures and docstrings of its operations."""
+"""The operations of the control API, read from their signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ARGUMENT = re.compile(r" {4}(\w+): (.*)")
 
 @dataclass(frozen=True, slots=True)
 class ControlOperation:
-    """A request that the control API answers.
+    """An operation of the control API.
 
     Attributes:
         method: of the request.
@@ -51,7 +51,7 @@ def _described(method: str, path: str, operation: Operation) -> ControlOperation
 
 
 def documented(function: Callable[..., object]) -> tuple[str, dict[str, str]]:
-    """What a function's docstring says of it, without examples, and of its arguments."""
+    """The text of a function's docstring without examples, and the texts of its arguments."""
     about, arguments, section, name = list[str](), dict[str, str](), "", ""
     for line in _docstring(function).replace("`", "").splitlines():
         if re.fullmatch("(Args|Returns|Raises):", line):

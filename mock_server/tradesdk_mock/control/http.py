@@ -28,7 +28,7 @@ from .operations import Operations
 MAX_STATE = 1024 * 1024 * 1024
 STATE = "application/vnd.sqlite3"
 MARK = (b"x-mock-control", b"1")
-"""A header of every answer: other servers don't send it."""
+"""A header of every response, which other servers don't send."""
 _WORDS: dict[type, str] = {
     bool: "true or false",
     float: "a number",
@@ -38,7 +38,7 @@ _WORDS: dict[type, str] = {
     str: "text",
 }
 _JSON: dict[object, type] = {**{each: each for each in _WORDS}, Literal: str, Mapping: dict, Sequence: list}
-"""What a type of Python is in JSON."""
+"""The JSON type of each Python type."""
 
 Given = dict[str, Any]
 """The arguments of a call, by name."""
@@ -46,12 +46,12 @@ Given = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What one method of a path does.
+    """An operation: a method of a path.
 
     Attributes:
         function: called with the service, and with the arguments in its signature.
-        answer: makes the answer from service, result and arguments; without it, the result is the answer. A list, or
-            None for an empty one, becomes `{"data": [...]}`.
+        answer: makes the response from service, result and arguments; without it, the result is the response. A list,
+            or None for an empty one, becomes `{"data": [...]}`.
         of: the part of the service that `function` is called with; without it, the service itself.
         raw: the function takes and returns bytes, and makes its own transactions.
     """
@@ -68,13 +68,12 @@ class ControlParameter:
 
     Attributes:
         name: its name.
-        types: what it may be in JSON: of `str`, `int`, `float`, `bool`, `list` and `dict`.
+        types: its types in JSON: of `str`, `int`, `float`, `bool`, `list` and `dict`.
         choices: its only values; empty when there are others.
         required: whether a request must have it.
         default: its value when a request does not have it.
-        unit: what it is beyond its type: `TIME` in Unix seconds, `SECONDS`, `USD` in millionths, `KEY_ID` and so on; or
-            empty.
-        text: what it is, in words.
+        unit: its unit: `TIME` in Unix seconds, `SECONDS`, `USD` in micro-dollars, `KEY_ID` and so on, or empty.
+        text: its description.
     """
 
     name: str
@@ -113,10 +112,10 @@ def signature(function: Callable[..., object]) -> tuple[dict[str, ControlParamet
 
 
 class ControlApi:
-    """Answers requests to the control API of a service.
+    """Handles requests to the control API of a service.
 
     Args:
-        allow_remote: other machines are answered too.
+        allow_remote: also accept requests from other machines.
     """
 
     def __init__(self, mock: Operations, *, allow_remote: bool = False) -> None:
@@ -125,11 +124,11 @@ class ControlApi:
         self._router = Router(OPERATIONS)
 
     def longest_body(self, path: str, client: str | None) -> int:
-        """How many bytes of a request are read: far more of a state file from this machine."""
+        """The most bytes of a request that are read: far more for a state file from this machine."""
         return MAX_STATE if path == "/_mock/restore" and _is_loopback(client) else MAX_BODY
 
     def answer(self, request: Request) -> Answer:
-        """The answer to a request. Never raises."""
+        """The response to a request. Never raises."""
         try:
             found = self._act(request)
             answer = found if isinstance(found, Answer) else Answer(200, found)
@@ -147,7 +146,7 @@ class ControlApi:
         if operation is None:
             if operations:
                 raise wrong_method(request.method, sorted(operations))
-            # A key's value may have been sent in place of its id: it is never repeated.
+            # The id may be a key's value by mistake: it is never shown.
             raise no_route("/_mock/keys/..." if request.path.startswith("/_mock/keys/") else request.path)
         mock = self._mock
         try:
@@ -193,7 +192,7 @@ def _given(operation: Operation, request: Request, params: Given, gaps: GapOptio
 
 
 def _checked(each: ControlParameter, value: Any) -> Any:
-    """`value`; ApiError for another type."""
+    """`value`; ApiError for a wrong type."""
     allowed = (*each.types, int) if float in each.types else each.types
     if allowed and (not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed)):
         raise invalid(f"{each.name}: must be {' or '.join(_WORDS[one] for one in each.types)}")
@@ -211,14 +210,14 @@ def _call(mock: Operations, operation: Operation, given: Given, others: Given) -
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses as what JSON has for them."""
+    """Dataclasses converted for JSON."""
     if isinstance(value, list):
         return [plain(each) for each in value]
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _as_json_says_it(error: Exception) -> str:
-    """A message for callers in Python, as callers over HTTP would write it."""
+    """A message for callers in Python, in the words of callers over HTTP."""
     return re.sub(r"\b(\w+)=True\b", r'"\1": true', str(error))
 
 
@@ -254,11 +253,11 @@ def _is_loopback(host: str | None) -> bool:
     return (mapped or where).is_loopback
 
 
-# Where the HTTP form differs from the method
+# Where the HTTP form differs from the method.
 
 
 def _then(read: Callable[[Operations], object]) -> Callable[[Operations, object, Given], object]:
-    """An answer that shows the state after the change."""
+    """A response that shows the state after the change."""
     return lambda mock, _, __: read(mock)
 
 
@@ -301,7 +300,7 @@ def _clock(mock: Operations) -> object:
 
 
 def _gaps(mock: Operations) -> list[dict[str, Any]]:
-    """List what the service's specification leaves open, and the mock's choices."""
+    """List the gaps in the service's specification and the mock's choices."""
     now = mock.gaps.as_dict()
     return [{"name": each.name, "value": now[each.name], **asdict(each)} for each in GapOptions.describe()]
 
@@ -375,4 +374,4 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         "PUT": Operation(MockPayments.delegate, lambda _, found, __: {"address": found}, of="payments")
     },
 }
-"""Which operation a method of a path is."""
+"""The operations by path and method."""

@@ -1,4 +1,4 @@
-"""The operations on a mock's world: each once, for Python and for the control API."""
+"""The operations on a mock's world: each defined once, for Python and for the control API."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Operations(RequestAssertions, Snapshots):
 
     _faults: Faults
 
-    # Keys and plans
+    # Keys and plans.
 
     def create_key(
         self,
@@ -118,7 +118,7 @@ class Operations(RequestAssertions, Snapshots):
         with self._transaction() as world:
             tenants.set_plan(world, tenant, plan)
 
-    # The world
+    # The world.
 
     def populate(self, tenant: str, *, trades: int = 250) -> Populated:
         """Give a tenant wallets, agents in every state, trades and positions. A second call changes nothing.
@@ -182,14 +182,14 @@ class Operations(RequestAssertions, Snapshots):
         if isinstance(populate, str) or not all(isinstance(tenant, str) for tenant in populate):
             raise MockServerError("populate: must be names of tenants")
         for tenant in populate:
-            # Before the reset: not all that it forgets is in the transaction.
+            # Before the reset: some of what it clears is not in the transaction.
             tenants.check_tenant(tenant)
         with self._transaction() as world:
             world.reset(seed)
             for tenant in populate:
                 population.populate(world, tenant)
 
-    # Signals and prices
+    # Signals and prices.
 
     def emit_signal(
         self,
@@ -231,7 +231,7 @@ class Operations(RequestAssertions, Snapshots):
             request = EmitRequest(chain_id, token, direction, confidence, price_usd, timestamp, at)
             return signal_feed.emit(world, request)
 
-    # Payments
+    # Payments.
 
     @property
     def payments(self) -> MockPayments:
@@ -240,7 +240,7 @@ class Operations(RequestAssertions, Snapshots):
 
         return MockPayments(self.world)
 
-    # Faults
+    # Faults.
 
     def add_fault(
         self,
@@ -330,7 +330,7 @@ class Operations(RequestAssertions, Snapshots):
         with self._transaction():
             self._faults.clear()
 
-    # Status and settings
+    # Status and settings.
 
     def status(self) -> dict[str, Any]:
         """Show what the mock holds: seed, clock, counts, faults.
@@ -391,13 +391,13 @@ class Operations(RequestAssertions, Snapshots):
 
     @contextmanager
     def _transaction(self) -> Iterator[World]:
-        """The transaction of a change. Open streams check for news afterwards."""
+        """The transaction of a change. Open streams look for new events afterwards."""
         with self._reading() as world:
             yield world
             world.notify_streams()
 
     @contextmanager
     def _reading(self) -> Iterator[World]:
-        """A transaction that first reads what other processes have changed."""
+        """A transaction that first reads the changes of other processes."""
         with mock_errors(), self.world.transaction():
             yield self.world

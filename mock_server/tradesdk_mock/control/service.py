@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..in_process.httpx_transport import MockTransport
 
 MARKET_PORT = 8402
-"""Where clients of `transport` find market data that has a port of its own."""
+"""The port of market data for clients of `transport`, if it has its own."""
 
 
 class MockService(Operations):
@@ -64,7 +64,7 @@ class MockService(Operations):
 
     @property
     def pipeline(self) -> Pipeline:
-        """The service as a function from a request to a reply."""
+        """The service as a function from a request to a response."""
         if self._pipeline is None:
             # Loaded here: reading a state file needs none of the endpoints.
             from ..api.pipeline import Pipeline
@@ -91,17 +91,17 @@ class MockService(Operations):
 
     @property
     def url(self) -> str:
-        """An address for clients of `transport`, without the version prefix."""
+        """A URL for clients of `transport`, without the version prefix."""
         return "http://localhost"
 
     @property
     def market_url(self) -> str:
-        """The address of the market data: `url`, unless the gap option `b_port` gives it a port of its own."""
+        """The URL of the market data: `url`, unless the gap option `b_port` gives it its own port."""
         return f"{self.url}:{MARKET_PORT}" if self.world.gaps.b_port == "another" else self.url
 
     @property
     def rpc_url(self) -> str:
-        """The address of a node of the chain on which payments settle. `/NAME` after it is another node."""
+        """The URL of a node of the chain on which payments settle. `/NAME` after it is another node."""
         return f"{self.url}/rpc"
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class MockService(Operations):
         return f"{type(self).__name__}(seed={self.world.seed})"
 
     def control_response(self, method: str, path: str, content: bytes = b"") -> tuple[int, bytes]:
-        """The status and the body that the control API answers to `method /_mock/{path}` with this JSON."""
+        """The status and body of the control API's response to `method /_mock/{path}` with this JSON."""
         from urllib.parse import unquote
 
         from ..core.messages import Request

@@ -1,4 +1,4 @@
-"""Checks of what callers give: they name what a value must be."""
+"""Checks of arguments. The errors say what a value must be."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import MockServerError
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 Check = Callable[[object], object]
-"""The value to keep, or ValueError with what it must be."""
+"""Returns the value to keep, or raises ValueError with what it must be."""
 
 
 def quoted(value: object) -> str:
@@ -23,7 +23,7 @@ def quoted(value: object) -> str:
 
 
 def is_text(value: object, longest: int) -> bool:
-    """Whether it is text that can be sent and stored, of at most this length."""
+    """Whether it is text, at most this long, that can be sent and stored."""
     return isinstance(value, str) and len(value) <= longest and not _SURROGATE.search(value)
 
 
@@ -57,7 +57,7 @@ def choice(*names: str) -> Check:
 
 
 def checked(name: str, check: Check, value: object) -> object:
-    """The value to keep. MockServerError, which begins with the name, for another one."""
+    """The value to keep; otherwise a MockServerError that begins with the name."""
     try:
         return check(value)
     except ValueError as error:

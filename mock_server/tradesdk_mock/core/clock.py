@@ -1,4 +1,4 @@
-"""Time that can be moved: one clock for a server's dates, rate windows and records, and its clients."""
+"""Time that can be moved: one clock for a server's dates, rate windows and records, and for its clients."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from weakref import WeakKeyDictionary
 from .errors import MockServerError
 from .units import Moment, Seconds
 
-# The year 5138: later times don't fit an HTTP date. A running clock stops a second earlier, or where it was set if
-# that is later.
+# The year 5138: later times don't fit an HTTP date. A running clock stops a second earlier, or at the time that it was
+# set to, if that is later.
 END = 1e11
 MAX_SPEED = 10_000.0
 # Turns of the event loop for other tasks before a reader moves the clock.
 _TURNS = 20
-# Times in Unix seconds are this exact, or a little more.
+# Times in Unix seconds are at least this exact.
 _TICK = 1e-6
 
 
 class RealTime:
-    """The machine's time. If a test freezes it (freezegun), `now` is frozen and `monotonic` is not."""
+    """The machine's time. If a test freezes time (freezegun), `now` is frozen and `monotonic` is not."""
 
-    # freezegun replaces it in modules, and not in classes: a timeout in frozen time never comes, or has passed.
+    # freezegun replaces it in modules, but not in classes. If it were frozen, a timeout would never end, or at once.
     monotonic = staticmethod(time.monotonic)
 
     @staticmethod
@@ -62,13 +62,13 @@ class MockClock:
             return self._now_at(RealTime.now())
 
     def monotonic(self) -> float:
-        """Seconds since some fixed point, at the clock's speed; never goes back."""
+        """Seconds since a fixed point, at the clock's speed; never goes backwards."""
         with self._lock:
             return self._mono_at(RealTime.monotonic())
 
     @property
     def frozen(self) -> bool:
-        """Whether it moves only by `set`, `advance`, `move` and `sleep`."""
+        """Whether only `set`, `advance`, `move` and `sleep` move it."""
         return self._frozen
 
     @property
@@ -77,7 +77,7 @@ class MockClock:
         return self._speed
 
     def real_seconds_until(self, ts: float) -> float | None:
-        """Real seconds until the clock shows `ts`: 0.0 when that is past, None when it never gets there by itself."""
+        """Real seconds until the clock shows `ts`: 0.0 if that is past, None if it never will by itself."""
         with self._lock:
             left = ts - self.now()
             if left <= 0:
@@ -175,8 +175,8 @@ class MockClock:
         from anyio.lowlevel import checkpoint
 
         now = self.now()
-        # A wait that is shorter than a float of this size can tell takes the least that it can: a client that waits for
-        # the rest of its time would wait for ever.
+        # A wait shorter than the resolution of the time moves the clock by that resolution. Otherwise a client that
+        # waits for the rest of a period would wait forever.
         wakes = max(now + seconds, math.nextafter(now, math.inf)) if seconds > 0 else now
         await checkpoint()
         while self.frozen and self.now() < wakes:
@@ -202,7 +202,7 @@ class MockClock:
             with hook():
                 pass
 
-    # What a state file keeps of a clock.
+    # The clock's data in a state file.
 
     def state(self) -> tuple[float, float, float, bool]:
         """(time that it showed, real time at that moment, speed, frozen)."""
@@ -210,7 +210,7 @@ class MockClock:
             return self._shown, self._real, self._speed, self._frozen
 
     def restore(self, shown: float, real: float, speed: float, frozen: bool) -> None:
-        """Take on a state that `state` gave. Hooks aren't called: the state comes from one."""
+        """Restore a state from `state`. Hooks aren't called, as the state comes from one."""
         with self._lock:
             real_mono = RealTime.monotonic()
             self._mono, self._real_mono = self._mono_at(real_mono), real_mono
@@ -248,7 +248,7 @@ class Timeout:
         return 0.0 if left < _TICK or beyond else left
 
     def ends(self) -> float:
-        """The clock's time when it is over; infinity for never."""
+        """The clock's time at its end; infinity if there is none."""
         return self._clock.now() + self.left()
 
 
@@ -259,13 +259,13 @@ def check_time(ts: float) -> None:
 
 
 _waiting: WeakKeyDictionary[MockClock, dict[object, float]] = WeakKeyDictionary()
-"""What tasks wait for on frozen clocks."""
+"""The times that tasks wait for on frozen clocks."""
 
 
 async def move_together(clock: MockClock, target: float, has_ended: Callable[[], bool] = lambda: False) -> None:
     """Wait for `target` together with other tasks: the clock moves to the earliest time that any of them waits for.
 
-    Returns when the clock has moved for any reason, or when `has_ended` says so; a caller whose time hasn't come waits
+    Returns when the clock has moved for any reason, or when `has_ended` is true; a caller whose time hasn't come waits
     again.
     """
     from anyio.lowlevel import checkpoint
@@ -294,7 +294,7 @@ def move_on(clock: MockClock, target: float) -> None:
 def make_up(clock: MockClock, began: float, seconds: float | None) -> None:
     """After a wait of real `seconds`: move on a running clock that still shows `began`.
 
-    A test has frozen the machine's time. What the wait was for would never be due.
+    A test has frozen the machine's time, so the awaited time would never come.
     """
     if seconds and not clock.frozen and clock.now() == began:
         with suppress(ValueError, MockServerError):

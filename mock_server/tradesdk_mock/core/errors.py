@@ -1,4 +1,4 @@
-"""What can go wrong: the service's error answers, and the errors of the mock itself."""
+"""Errors: the service's error responses, and the errors of the mock itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CODES = {
 
 
 class ApiError(Exception):
-    """An error answer of the service: it becomes `{"error": {"code", "message"}}` with the given status."""
+    """An error response of the service: `{"error": {"code", "message"}}` with the given status."""
 
     def __init__(self, status: int, code: str, message: str, headers: Sequence[Header] = ()) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ class MockServerError(RuntimeError):
     def __init__(self, message: str, api_error: ApiError | None = None) -> None:
         super().__init__(message)
         self.api_error = api_error
-        """What the control API answers, if not 400 with the same message."""
+        """The error response of the control API, if not 400 with the same message."""
 
 
 class StateFileError(MockServerError):
@@ -59,7 +59,7 @@ class StateFileError(MockServerError):
 
 
 def unknown(message: str) -> MockServerError:
-    """For an unknown id: the control API answers 404."""
+    """For an unknown id: 404 in the control API."""
     return MockServerError(message, ApiError(404, "not_found", f"{message}."))
 
 
@@ -114,7 +114,7 @@ def conflict(message: str) -> ApiError:
 
 
 def crashed(what: str) -> ApiError:
-    """Log the exception that is being handled. Logging of the program around the mock changes no answer."""
+    """Log the exception that is being handled. Logging errors of the surrounding program change no response."""
     with suppress(Exception):
         logging.getLogger("tradesdk_mock").exception("%s crashed", what, stacklevel=2)
     return ApiError(500, "internal_error", "Something went wrong in the server.")
@@ -125,7 +125,7 @@ def overloaded() -> ApiError:
 
 
 def unusable(path: str | None, error: ApiError) -> MockServerError:
-    """For the caller in this process: another one has the state file, or the file itself is what is wrong."""
+    """For callers in this process: another process has the state file, or the file cannot be used."""
     if path is None:
         return MockServerError(error.message[:1].lower() + error.message[1:].rstrip("."))
     if dict(error.headers).get(b"retry-after"):
@@ -135,7 +135,7 @@ def unusable(path: str | None, error: ApiError) -> MockServerError:
 
 @contextmanager
 def mock_errors() -> Iterator[None]:
-    """For callers in Python: an error answer of the service becomes a MockServerError, which keeps it."""
+    """For callers in Python: an error response of the service becomes a MockServerError, which keeps it."""
     try:
         yield
     except ApiError as error:

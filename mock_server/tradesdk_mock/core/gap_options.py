@@ -204,7 +204,7 @@ class GapOptions:
 
     @classmethod
     def describe(cls) -> list[GapInfo]:
-        """All options, each with its default, its other values and a line of explanation."""
+        """All options, each with its default, its other values and a one-line description."""
         found = []
         for option in fields(cls):
             others = option.metadata.get("examples") or option.metadata.get("values", ())[1:]
@@ -215,7 +215,7 @@ class GapOptions:
 
 
 def _unknown(options: Iterable[str]) -> str | None:
-    """The message for the first name that is no option; None when all are."""
+    """The message for the first unknown name; None if all are known."""
     known = [option.name for option in fields(GapOptions)]
     for name in options:
         if name not in known:

@@ -1,4 +1,4 @@
-"""Requests and replies, independent of what carries them: a socket or the in-process transport."""
+"""Requests and responses, for any transport: a socket or the in-process transport."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """A pause in seconds: real ones, but of the mock's clock when that is frozen and the client is in process."""
+    """A pause in seconds: real ones, or the mock's clock's if that is frozen and the client is in process."""
 
     seconds: float
 
@@ -58,12 +58,12 @@ class WaitForEvent:
 
 
 class Disconnect(Enum):
-    """How a connection ends before its answer is complete."""
+    """How a connection ends before its response is complete."""
 
     RESET = "reset"
     """The peer sees a reset."""
     CLOSE = "close"
-    """Closed regularly, but too early."""
+    """A regular close, but too early."""
     CHUNK = "bad chunk"
     """An invalid chunk length, then closed."""
 
@@ -74,12 +74,12 @@ Body = bytes | Iterator[BodyStep]
 
 @dataclass(slots=True)
 class Reply:
-    """One answer, ready to be sent.
+    """One response, ready to be sent.
 
     Attributes:
-        headers: complete but for what the transport adds (`transfer-encoding`, when there is no `content-length`).
-        body: all of it, or steps that the reader takes one by one; it closes a generator that isn't used up.
-        before: what happens before the status line. After a `Disconnect` in it there is no answer.
+        headers: complete except for those that the transport adds (`transfer-encoding`, without a `content-length`).
+        body: all of it, or steps that the reader takes one by one; it closes a generator that it does not finish.
+        before: what happens before the status line. After a `Disconnect` in it there is no response.
     """
 
     status: int
@@ -88,7 +88,7 @@ class Reply:
     before: list[Delay | Disconnect] = field(default_factory=list)
 
     def length(self) -> int | None:
-        """How many bytes the headers announce; None where the body is chunked."""
+        """The length of the body in the headers; None if the body is chunked."""
         return next((int(value) for name, value in self.headers if name.lower() == b"content-length"), None)
 
 
@@ -98,7 +98,7 @@ NEW_FIELD = {"introduced_later": {"since": "next"}}
 
 @dataclass(slots=True)
 class Answer:
-    """What an endpoint answers: `data` becomes JSON, unless there is a `body` that is sent as it is."""
+    """The response of an endpoint: `data` becomes JSON, unless there is a `body`, which is sent unchanged."""
 
     status: int
     data: Any = None

@@ -1,4 +1,4 @@
-"""Requests a minute, counted per API key."""
+"""Requests per minute, counted per API key."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RateLimiter:
         return Verdict(limit, max(0, limit - used), start + WINDOW)
 
     def _window(self, key_id: str, now: float) -> tuple[int, int]:
-        """When the key's window began, and the requests counted in it; a new one where that is over."""
+        """When the key's window began, and the requests counted in it; a new one if it has ended."""
         start, used = self._windows.get(key_id, (0, 0))
         return (start, used) if start <= now < start + WINDOW else (int(now), 0)
 

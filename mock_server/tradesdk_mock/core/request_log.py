@@ -1,4 +1,4 @@
-"""The request log: what clients have sent, for the assertions of tests."""
+"""The request log: the requests of clients, for the assertions of tests."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One request and how it was answered.
+    """One request and its response.
 
     Attributes:
         method: `GET`, `POST` and so on.
         path: without the query.
-        query: names and values; of a name that came twice, the last value.
+        query: names and values; of a repeated name, the last value.
         key_last4: the end of the key that was sent, None when it was not accepted. The key itself is not kept.
-        tenant: whose key it was, None as above.
-        status: of the answer; 0 when a fault tore the connection down instead.
+        tenant: the tenant of the key, None as above.
+        status: of the response; 0 when a fault reset the connection instead.
         at: Unix seconds by the service's clock.
-        error: the answer's error code, None for a success.
+        error: the response's error code, None for a success.
         body: the JSON that was sent, None when there was none or more than 4 KiB of it.
         faults: the kinds of faults that were applied on this request.
-        n: its number, from 1, in the order of the answers.
+        n: its number, from 1, in the order of the responses.
         payment: of a payment header its `payer`, `nonce` and `verdict`; None when there was none.
     """
 
@@ -57,12 +57,12 @@ class Journal:
     def add(self, entry: JournalEntry) -> None:
         with self._lock:
             self._count += 1
-            # Frozen for readers; the number is set once, here.
+            # Readers can't change it; the number is set once, here.
             object.__setattr__(entry, "n", self._count)
             self._entries.append(entry)
 
     def entries(self, tenant: str | None = None, after: int = 0) -> list[JournalEntry]:
-        """Oldest first; `tenant` selects one tenant's requests, `after` those after this number."""
+        """The requests, oldest first; `tenant` selects those of one tenant, `after` those after this number."""
         with self._lock:
             entries = list(self._entries)
         return [entry for entry in entries if entry.n > after and (tenant is None or entry.tenant == tenant)]
@@ -78,7 +78,7 @@ class Journal:
 
 
 def listed(lines: Sequence[str]) -> str:
-    """What the message of a failed assertion shows: the first lines, and how many more there are."""
+    """The lines for the message of a failed assertion: the first ones, and how many more there are."""
     more = [f"... and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
     return "\n".join(f"  {each}" for each in [*lines[:_SHOWN], *more])
 

@@ -45,7 +45,7 @@ class Router(Generic[T]):
 
 @lru_cache(maxsize=256)
 def path_pattern(text: str) -> re.Pattern[str]:
-    """What matches a path, or a pattern with `{name}` for one segment and `*` for anything."""
+    """A regular expression for a path, or for a pattern with `{name}` for one segment and `*` for anything."""
     parts = (
         ".*" if part == "*" else "[^/]+" if part.startswith("{") else re.escape(part)
         for part in re.split(r"(\*|\{[^/{}]*\})", text)

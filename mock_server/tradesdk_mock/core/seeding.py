@@ -58,6 +58,6 @@ def checksum_address(text: str) -> str:
 
 def keccak256(data: bytes) -> bytes:
     """The hash of Ethereum (with the padding from before SHA-3 was standardized)."""
-    from Crypto.Hash import keccak  # importing it takes 30 ms, which a server without trades need not spend
+    from Crypto.Hash import keccak  # imported late: it takes 30 ms, and a server without trades does not need it
 
     return keccak.new(data=data, digest_bits=256).digest()

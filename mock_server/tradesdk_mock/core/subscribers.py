@@ -1,4 +1,4 @@
-"""Notifying the open streams of this process when there is something new."""
+"""Wakes the open streams of this process when there is something new."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Notifier:
             callback()
 
     def listen(self, callback: Callable[[], object] | None) -> None:
-        """Set the callback; None removes it. It is called at once when a signal is already there."""
+        """Set the callback; None removes it. It is called at once if there was already a signal."""
         with self._lock:
             self._callback = callback
             notified = self._notified
@@ -55,7 +55,7 @@ class Subscribers:
             self._notifiers.discard(notifier)
 
     def notify(self) -> None:
-        """Make every stream check for news."""
+        """Make every stream look for new events."""
         with self._lock:
             notifiers = list(self._notifiers)
         for notifier in notifiers:

@@ -1,4 +1,4 @@
-"""What arguments of operations are beyond their types: a command line shows these words, and reads values by them."""
+"""Units of arguments of operations, beyond their types: a command line shows these words and parses values by them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Moment = Annotated[float, "TIME"]
 Second = Annotated[int, "TIME"]
 Seconds = Annotated[float, "SECONDS"]
 MicroUsd = Annotated[int, "USD"]
-"""Millionths of a US dollar."""
+"""Micro-dollars."""
 Address = Annotated[str, "ADDRESS"]
 AgentId = Annotated[str, "AGENT_ID"]
 ChainId = Annotated[int, "CHAIN"]

@@ -1,6 +1,6 @@
-"""Changes that faults make to a body, step by step while it is read. Nothing here waits.
+"""Changes of a body by faults, step by step while it is read. Nothing here waits.
 
-Those of streams are called with the matched rule, the steps and the world.
+The functions for streams are called with the matched rule, the steps and the world.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ GARBAGE = (
     b'event: weather\ndata: {"type":"weather","wind":7}\n\n',
     b"data: null\n\n",
 )
-"""In turn, before events. Lines without an empty line after them become part of the next event."""
+"""Sent in turn before events. Lines without an empty line after them become part of the next event."""
 
 
 class Raw(bytes):
-    """Bytes that no other fault of a stream counts or changes."""
+    """Bytes that other faults of a stream neither count nor change."""
 
 
 class TransformedSteps(Steps):
@@ -129,14 +129,14 @@ def half_event(match: MatchedRule, source: Steps, world: World) -> Steps:
 
 
 def silence(match: MatchedRule, source: Steps, world: World) -> Steps:
-    """Send nothing for `seconds` of the clock, and hold back what comes meanwhile; with None, drop it for good.
+    """Send nothing for `seconds` of the clock, and hold back what comes meanwhile; with None, drop it forever.
 
-    Every `comments` seconds of the clock a comment line is sent anyway.
+    Every `comments` seconds of the clock, a comment line is sent anyway.
     """
     seconds, comments, clock = match.get("seconds"), match.get("comments"), world.clock.now
     begun = clock()
     for step in _events(source, match.get("after")):
-        # Before the step is yielded: its reader may move the clock at once.
+        # Before the step is yielded: the reader may move the clock at once.
         begun = clock()
         yield step
     ends = math.inf if seconds is None else begun + seconds

@@ -35,7 +35,7 @@ def flag(value: object) -> object:
 
 def words(value: object) -> object:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        value = str(value)  # a command line doesn't tell them apart
+        value = str(value)  # on a command line they are the same
     if not is_text(value, 2_000):
         raise ValueError("must be text of at most 2,000 characters")
     return value
@@ -124,7 +124,7 @@ class FaultParameter:
 
     Attributes:
         name: the argument of `add_fault`.
-        default: its default; None means that `text` says it.
+        default: its default; None if `text` describes it.
         text: what it does, with its unit.
     """
 
@@ -139,7 +139,7 @@ class FaultKind:
 
     Attributes:
         name: the first argument of `add_fault`.
-        on: `response`: any answer; `stream`: the live stream, once it has begun; `payment`: what is paid for; `node`:
+        on: `response`: any response; `stream`: the live stream, once it has begun; `payment`: paid requests; `node`:
             the node of the chain at `/rpc`.
         text: what happens.
         parameters: all are optional, except that `body` and `inject` need `text` or `base64`.
@@ -436,4 +436,4 @@ CONDITIONS: dict[str, Check] = {
     "probability": number(0, 1),
     "count": integer(1, 10**9),
 }
-"""Arguments of rules of every kind: the requests that a rule applies to, and how often."""
+"""Arguments of rules of every kind: which requests a rule applies to, and how often."""

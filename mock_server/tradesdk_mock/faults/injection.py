@@ -1,4 +1,4 @@
-"""Faults applied to a reply."""
+"""Applies faults to a response."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from ..state.world import World
 
 _Apply = Callable[[MatchedRule, Reply, "World"], bool]
-"""Apply a rule to a reply. False when the reply has nothing to apply it to."""
+"""Apply a rule to a response. False if there is nothing to apply it to."""
 
 
 def apply(faults: Faults, matched: MatchedFaults, reply: Reply) -> tuple[str, ...]:
-    """Apply the rules of a request to its reply. A rule that finds nothing to change doesn't count as applied.
+    """Apply the rules of a request to its response. A rule that finds nothing to change doesn't count as applied.
 
     Returns:
-        the kinds applied, those of its payment included, in the order in which they are applied.
+        the kinds applied, including those of its payment, in the order in which they are applied.
     """
     applied: list[MatchedRule] = []
     unused: list[MatchedRule] = []
     for each in sorted(matched.rules, key=lambda each: _ORDER[each.kind]):
         if each.rule.on in ("payment", "node"):
-            # Applied before there was a reply, or never.
+            # Already applied before the response, or never.
             done = each.kind in matched.payment.applied | matched.node.applied
         else:
             done = _APPLY[each.kind](each, reply, faults.world)
@@ -68,7 +68,7 @@ def _reset(match: MatchedRule, reply: Reply, world: World) -> bool:
 def _latency(match: MatchedRule, reply: Reply, world: World) -> bool:
     jitter = match.get("jitter")
     seconds = match.get("seconds") + (jitter * chance(world.seed, match.rule, "jitter", match.ordinal) if jitter else 0)
-    # Before a break: the connection is reset after the delay.
+    # Before a disconnect: the connection is reset after the delay.
     reply.before.insert(0, Delay(seconds))
     return True
 
@@ -81,7 +81,7 @@ def _bad_chunk(match: MatchedRule, reply: Reply, world: World) -> bool:
 
 
 def _cut(match: MatchedRule, reply: Reply, ending: Disconnect, *, missing: int = 1) -> bool:
-    """Ends the body early: at least so many bytes are `missing`. With all of them the answer would be complete."""
+    """End the body early, with at least `missing` bytes missing. Otherwise the response would be complete."""
     length, after = _length(reply), match.get("after")
     if length == 0:
         return False
@@ -145,7 +145,7 @@ def _on_stream(stage: Callable[[MatchedRule, Steps, World], Steps]) -> _Apply:
 
 
 def _length(reply: Reply) -> int | None:
-    """How many bytes the body has; None when that isn't known before its end."""
+    """The length of the body; None if it is unknown before its end."""
     return len(reply.body) if isinstance(reply.body, bytes) else reply.length()
 
 
@@ -195,6 +195,6 @@ _APPLY: dict[str, _Apply] = {
     "reset": _reset,
     "latency": _latency,
 }
-# Faults of payments and of the node come first: they are applied before there is an answer.
+# Faults of payments and of the node come first: they are applied before there is a response.
 _EARLY = (kind.name for kind in KINDS.values() if kind.on in ("payment", "node"))
 _ORDER = {kind: place for place, kind in enumerate((*_EARLY, *_APPLY))}

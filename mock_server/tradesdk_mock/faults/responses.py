@@ -1,4 +1,4 @@
-"""The answers of faults, in place of the service's own."""
+"""The responses of faults, in place of the service's own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BODYLESS = (204, 304)
 
 
 def replacement(matched: MatchedFaults, world: World, caller: tenants.Principal | None) -> tuple[Answer, str | None]:
-    """The answer in place of the service's own, and its error code."""
+    """The response in place of the service's own, and its error code."""
     if matched.error is not None:
         return error_answer(matched.error, world.gaps), matched.error.code
     match = matched.replacement
@@ -30,7 +30,7 @@ def replacement(matched: MatchedFaults, world: World, caller: tenants.Principal 
 
 
 def answer(match: MatchedRule, world: World, caller: tenants.Principal | None) -> Answer:
-    """The answer of one rule, in place of the service's own."""
+    """The response of one rule, in place of the service's own."""
     if match.resets:
         return Answer(0, body=b"")
     status = match.get("status")
@@ -62,7 +62,7 @@ def answer(match: MatchedRule, world: World, caller: tenants.Principal | None) -
 
 
 def _code_of(match: MatchedRule) -> str | None:
-    """The error code of the answer; the wrapper of the market-data API has none."""
+    """The error code of the response; the wrapper of the market-data API has none."""
     if match.kind != "status" or (match.market and match.get("status") in _WRAPPED):
         return None
     status = match.get("status")

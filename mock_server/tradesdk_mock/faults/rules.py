@@ -1,8 +1,8 @@
 """Fault rules: stored, matched to requests, and counted.
 
-Several rules may apply to one request, in a fixed order, whatever their own: first another answer, then the content of
-the body, then the stream's signals (reordered, duplicated), its silence and its end, then the bytes between and in its
-lines, last how the bytes arrive and where they stop.
+Several rules may apply to one request, always in this order: first a replaced response, then the content of the body,
+then the stream's signals (reordered, duplicated), its silence and its end, then the bytes between and in its lines,
+last how the bytes arrive and where they stop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_RULES = 1_000
 _COLUMNS = ("id", "kind", "conditions", "parameters", "seen", "fired")
-# Kinds that change the same part of an answer: only the oldest of their rules applies.
+# Kinds that change the same part of a response: only the oldest of their rules applies.
 _PARTS = {"malformed_json": "content", "huge_body": "content", "truncate": "end", "bad_chunk": "end", "reset": "end"}
 _PARTS |= {"half_event": "end of the stream", "drop": "end of the stream"}
 
@@ -36,9 +36,9 @@ _PARTS |= {"half_event": "end of the stream", "drop": "end of the stream"}
 class FaultRule:
     """A fault and the requests that it applies to: those that meet all of its conditions.
 
-    Several rules may apply to the same request. Of those that change the same part (two that answer, two that end a
-    body) only the oldest applies, and the others wait: rules with a `count` are used up one after the other. A rule
-    that finds nothing to change (no body, a stream that was refused) doesn't count as applied.
+    Several rules may apply to the same request. Of those that change the same part (two that replace the response, two
+    that end a body) only the oldest applies, and the others wait: rules with a `count` are used up one after the other.
+    A rule that finds nothing to change (no body, a stream that was refused) doesn't count as applied.
 
     Attributes:
         id: names the rule in `remove_fault`.
@@ -87,7 +87,7 @@ class MatchedRule:
 
     Attributes:
         ordinal: the request's number among those that match the rule, from 1.
-        target: what faults can change of the request's answer, beside the response itself.
+        target: what faults can change besides the response itself.
         market: the request is for market data.
     """
 
@@ -102,12 +102,12 @@ class MatchedRule:
 
     @property
     def replaces_answer(self) -> bool:
-        """Whether another answer is sent, or none."""
+        """Whether another response is sent, or none."""
         return self.kind == "status" or self.resets
 
     @property
     def resets(self) -> bool:
-        """Whether the connection is reset before any answer."""
+        """Whether the connection is reset before any response."""
         return self.kind == "reset" and "after" not in self.rule.parameters
 
     @property
@@ -123,7 +123,7 @@ class MatchedFaults:
     """The rules that apply to one request, oldest first.
 
     Attributes:
-        error: the rules could not be read: this is the answer, and the request isn't carried out.
+        error: the rules could not be read: this is the response, and the request isn't carried out.
         payment: the faults of its payment.
         node: the faults of the node that it goes to.
     """
@@ -141,7 +141,7 @@ class MatchedFaults:
 
     @property
     def replacement(self) -> MatchedRule | None:
-        """The rule whose answer is sent in place of the service's own."""
+        """The rule that replaces the service's own response."""
         return next((each for each in self.rules if each.replaces_answer), None)
 
     @property
@@ -230,9 +230,9 @@ class Faults:
         return MatchedFaults(rules) if rules else None
 
     def take_back(self, matched: Iterable[MatchedRule]) -> None:
-        """Subtract these from the counts: they were not applied after all."""
+        """Subtract these from the counts: they were not applied."""
         ids = [(each.rule.id,) for each in matched]
-        # When the file is busy, the count is one too high: the answer matters more.
+        # If the file is busy, the count is one too high: the response matters more.
         with contextlib.suppress(ApiError), self.world.transaction():
             self.world.store.run_many("UPDATE faults SET fired = fired - 1 WHERE id = ?", ids)
 
@@ -276,7 +276,7 @@ class Faults:
 
 
 def _meets_conditions(rule: FaultRule, request: Request, pays: bool, now: float) -> bool:
-    """Whether the method, the query, the payment and the time are those of the rule."""
+    """Whether the request meets the rule's method, query, payment and time."""
     return (
         (rule.method is None or rule.method == request.method)
         and (rule.paid is None or (rule.paid == "only") == pays)
@@ -293,7 +293,7 @@ def _meets_conditions(rule: FaultRule, request: Request, pays: bool, now: float)
 
 @lru_cache(maxsize=2_048)
 def _regex(route: str) -> re.Pattern[str]:
-    """What matches a rule's route. One with placeholders matches patterns, whatever the placeholders are called."""
+    """A regular expression for a rule's route. Its placeholders match those of a pattern, whatever their names."""
     first, *others = [
         "".join(r"\{[^/{}]*\}" if part[:1] == "{" else re.escape(part) for part in re.split(r"(\{[^/{}]*\})", piece))
         for piece in route.split("*")
@@ -306,7 +306,7 @@ def _regex(route: str) -> re.Pattern[str]:
 
 
 def matches_route(route: str | None, path: str, pattern: str | None) -> bool:
-    """Whether a rule's route is for a request for this path, under this pattern of the router."""
+    """Whether a rule's route matches a request for this path, with this pattern of the router."""
     if route is None:
         return True
     return _regex(route).fullmatch(pattern or "" if "{" in route else path) is not None
@@ -329,7 +329,7 @@ def _is_due(seed: int, rule: FaultRule, ordinal: int) -> bool:
 
 
 def _compatible(due: list[MatchedRule]) -> list[MatchedRule]:
-    """Those of the rules that can be applied together to one request."""
+    """The rules that can be applied together to one request."""
     first = next((each for each in due if each.replaces_answer), None)
     found: list[MatchedRule] = []
     taken: set[str] = set()

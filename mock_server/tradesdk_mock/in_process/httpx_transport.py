@@ -31,7 +31,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
     https URL reaches the service, whatever its host. Closing it does nothing.
 
     Errors are those of a real connection: `httpx.ReadTimeout`, `httpx.ReadError` for a reset,
-    `httpx.RemoteProtocolError` for an answer that breaks off. Once the service is closed it is `MockServerError`,
+    `httpx.RemoteProtocolError` for an incomplete response. After the service is closed, they are `MockServerError`,
     which no client retries.
 
     Waits (the fault `latency`, a quiet stream) take real time while the mock's clock runs. A frozen clock is
@@ -44,7 +44,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         self._market_port = market_port
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer one request of a blocking client."""
+        """Handle one request of a blocking client."""
         self._check(request)
         assert isinstance(request.stream, httpx.SyncByteStream)  # noqa: S101 - a blocking client's always is
         content = bytearray()
@@ -56,7 +56,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         context = self._received(request, content, limit)
         load = self._pipeline.loads(context)
         if load is not None:
-            with contextlib.suppress(ImportError):  # it fails again where it is needed, and is answered there
+            with contextlib.suppress(ImportError):  # it fails again where it is needed, which responds with an error
                 load()
         stream = self._answered(request, context)
         if stream.begins_late:
@@ -64,7 +64,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         return stream.response()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer one request of an async client."""
+        """Handle one request of an async client."""
         self._check(request)
         assert isinstance(request.stream, httpx.AsyncByteStream)  # noqa: S101 - an async client's always is
         content = bytearray()
@@ -100,7 +100,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         return f"<MockTransport of MockService(seed={self._pipeline.world.seed})>"
 
     def _check(self, request: httpx.Request) -> None:
-        """What a connection would refuse."""
+        """Refuse what a real connection would refuse."""
         scheme = request.url.scheme
         if not scheme:
             raise httpx.UnsupportedProtocol("Request URL is missing an 'http://' or 'https://' protocol.")
@@ -114,7 +114,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             raise httpx.LocalProtocolError(str(error), request=request) from None
 
     def _longest(self, request: httpx.Request) -> int:
-        """How much of its body is read; 0 when it has none, or says that it is longer than what may be read."""
+        """How much of the body is read; 0 if there is none, or if its announced length is over the limit."""
         if request.method not in _WITH_BODY:
             return 0
         limit = self._pipeline.longest_body(request.url.path, _CLIENT)

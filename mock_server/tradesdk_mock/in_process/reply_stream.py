@@ -1,6 +1,10 @@
-"""A reply as the body of an httpx response: its pieces, the waits between them, and how it fails.
+"""A response as the body of an httpx response: its pieces, the waits between them, and how it fails.
 
 Rules and error texts are those of a real HTTP/1.1 connection.
+
+`_read` turns the steps of a `Reply` into pieces and `Wait`s; it never waits. The reader waits: `__next__` blocks its
+thread, `__anext__` lets other tasks run. One reader takes the pieces; `close` may be called from any thread, and ends
+a wait.
 """
 
 from __future__ import annotations
@@ -16,14 +20,14 @@ from ..core.errors import crashed
 from ..core.messages import BodyStep, Delay, Disconnect, Reply, WaitForEvent
 from .waiting import Wait
 
-_AT_ONCE = 64 * 1024  # at most this much comes from a socket in one read
+_AT_ONCE = 64 * 1024  # the most bytes of one read of a socket
 _BAD_CHUNK = b"not a length\r\n"
 
 
 class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """The body of one reply, for both kinds of clients. Another thread may close it.
+    """The body of one response, for both kinds of clients. Another thread may close it.
 
-    When something happens before the status line, the first piece is empty: the head is there.
+    If something happens before the status line, the first piece is empty: the headers have come.
     """
 
     def __init__(self, reply: Reply, request: httpx.Request, clock: MockClock) -> None:
@@ -37,7 +41,7 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
         self._received = 0
         self.begins_late = bool(reply.before)
         """Whether something happens before the status line."""
-        # A body that is there at once is never waited for.
+        # A complete body is never waited for.
         self._waits = self.begins_late or not isinstance(reply.body, bytes)
         self._read_timeout: Timeout | None = None
         self._pieces = self._read()
@@ -62,7 +66,7 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
                 if isinstance(found, bytes):
                     return found
                 found.wait()
-        except BaseException:  # after a failure there is nothing more to read
+        except BaseException:  # nothing can be read after a failure
             self.close()
             raise
         raise StopIteration
@@ -82,9 +86,9 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
         raise StopAsyncIteration
 
     def close(self) -> None:
-        """From any thread: a read that waits ends at once. A second call does nothing."""
+        """Close it, from any thread: a waiting read ends at once. A second call does nothing."""
         self._closed = True
-        with contextlib.suppress(ValueError):  # a thread that is reading sees that it is closed, and does the rest
+        with contextlib.suppress(ValueError):  # the thread that is reading sees that it is closed, and does the rest
             self._pieces.close()
             close = getattr(self._reply.body, "close", None)
             if close is not None:
@@ -102,9 +106,9 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
             if not self._closed:
                 found = next(self._pieces, None)
         except ValueError:
-            if not self._closed:  # by another thread, which is closing the generator
+            if not self._closed:  # another thread is closing the generator
                 raise
-        # Before the next line: who closes the stream from now on ends this wait.
+        # Before the next line: a `close` from now on ends this wait.
         self._wait = found if isinstance(found, Wait) else None
         if found is None or self._closed:
             self.close()
@@ -158,7 +162,7 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
             self._received += len(piece)
             yield piece
 
-    # Timeouts. That of a read is looked up for each read, as on a socket.
+    # Timeouts. The read timeout is looked up for each read, as on a socket.
 
     def _pause(self, step: Delay) -> Iterator[Wait]:
         pause = Timeout(self._clock, step.seconds)
@@ -183,7 +187,7 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
         timeouts: dict[str, float | None] = self._request.extensions.get("timeout", {})
         return timeouts.get("read")
 
-    # Failures
+    # Failures.
 
     def _break(self, how: Disconnect) -> Iterator[bytes]:
         if how is Disconnect.RESET:

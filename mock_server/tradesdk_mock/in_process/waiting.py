@@ -13,8 +13,7 @@ from ..core.subscribers import Notifier
 
 
 class Wait:
-    """Nothing can be read before the first of these: one of `timeouts` is over, the clock shows `until`, `notifier` is
-    notified.
+    """A wait until the first of these: one of `timeouts` ends, the clock shows `until`, `notifier` is notified.
 
     `poll`: real seconds after which to check again anyway. `end` ends the wait from any thread.
     """
@@ -81,7 +80,7 @@ class Wait:
         self._wake = wake_up
         notifier.listen(wake_up)
         began = clock.now()
-        timer = threading.Timer(seconds or 0, wake_up)  # not the event loop's, whose time a test may freeze
+        timer = threading.Timer(seconds or 0, wake_up)  # not the event loop's timer: a test may freeze its time
         timer.daemon = True
         try:
             if not self._ended:
@@ -95,8 +94,9 @@ class Wait:
             make_up(clock, began, seconds)
 
     def _plan(self) -> tuple[float | None, float | None]:
-        """(the time to move the clock to; None when it runs, or when nothing is ever due,
-        the real seconds to wait otherwise; None: forever)"""
+        """(the time to move the clock to, or None if the clock runs or nothing is ever due;
+        otherwise the real seconds to wait, or None for no limit)
+        """
         clock, limit, until = self._clock, math.inf, self._until
         if clock.frozen:
             for timeout in self._timeouts:

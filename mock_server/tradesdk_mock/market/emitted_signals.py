@@ -17,7 +17,7 @@ from .tokens import Token, find, lively
 DIRECTIONS = ("BUY", "SELL")
 # The largest integer that every JSON reader keeps exact.
 _LAST_TIMESTAMP = 2**53 - 1
-# Seconds by which `at` may be in the past: a running clock has gone on since the call.
+# Seconds that `at` may be in the past: a running clock has moved since the call.
 _GRACE = 60.0
 
 
@@ -111,7 +111,7 @@ class EmitRequest:
                 checked(name, check, getattr(self, name))
 
     def when(self, now: float) -> float:
-        """When it is published; MockServerError when that is in the past."""
+        """When it is published; MockServerError if that is in the past."""
         if self.at is None or now - _GRACE <= self.at <= now:
             return now
         if self.at < now:
@@ -124,7 +124,7 @@ def signal(prices: Prices, kind: str, ordinal: int, request: EmitRequest, when: 
     seed = prices.seed
     rng = SeededRandom(seed, kind, ordinal)
     choice = lively(seed, request.chain_id)
-    # All are drawn every time, so that a requested field doesn't change the others.
+    # All are drawn each time, so that a requested field doesn't change the others.
     random, direction = choice[rng.below(len(choice))], DIRECTIONS[rng.below(2)]
     confidence, green = round(0.5 + 0.5 * rng.unit() ** 1.5, 3), rng.below(8)
     where, symbol, token = _named(seed, request.chain_id, random.symbol if request.token is None else request.token)

@@ -15,7 +15,7 @@ from .price_model import CANDLE, Prices, keep
 from .tokens import Token, lively
 
 CHAINS = (8453, 56)
-# Lengths of the averages in candles. Without a trend they cross at every sixth candle.
+# Lengths of the averages in candles. Without a trend, they cross at every sixth candle.
 SHORT, LONG = 2, 7
 HOUR, DAY = 3_600, 86_400
 # Minute candles in an hour.
@@ -39,7 +39,7 @@ COLUMNS = (
     "crossover",
     "green_candles",
 )
-# Values of these columns.
+# The values of these columns.
 Row = tuple[float, str, str, str, int, str, float, float, int, str, float | None, float | None, int, int]
 
 # Closes needed before the first candle: for the averages, the recent range and green candles.
@@ -190,7 +190,7 @@ def _signals_of_hours(prices: Prices, first: int, end: int) -> list[Row]:
 
 
 def _minutes(prices: Prices, token: Token, moment: int, hour: int) -> list[Row]:
-    """A token's signals of an hour. Most of the time of a jump of the clock is spent here."""
+    """A token's signals in an hour. A jump of the clock spends most of its time here."""
     marks, rates = prices.marks(token, hour), prices.rates(hour)
     raw = hashlib.shake_128(f"{prices.seed} signals {token.address} {hour}".encode()).digest(480)
     draws, ends = _DRAWS(raw[:120]), raw[120:].hex()

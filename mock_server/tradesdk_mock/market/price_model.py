@@ -103,7 +103,7 @@ class Prices:
         return None
 
     def closes(self, token: Token, hour: int) -> list[float]:
-        """Unrounded USD at the 60 full minutes from `hour * 3600` on. Don't change the list."""
+        """Unrounded USD at the 60 full minutes from `hour * 3600` on. Shared: do not change the list."""
         found = self._closes.get((token.address, hour))
         if found is None:
             found = list(map(mul, self.marks(token, hour), self.rates(hour)))
@@ -118,7 +118,7 @@ class Prices:
         return list(map(exp, self._day(self._path(token), day)[0][:24]))
 
     def marks(self, token: Token, hour: int) -> list[float]:
-        """Unrounded ether at the 61 full minutes from `hour * 3600` on; linear in between. Don't change the list."""
+        """Unrounded ether at the 61 full minutes from `hour * 3600` on; linear in between. Do not change the list."""
         found = self._hours.get((token.address, hour))
         if found is None:
             found = [1.0] * 61 if token.symbol == "ETH" else self._minutes(self._path(token), hour)
@@ -223,7 +223,7 @@ def _normals(name: str, count: int) -> list[float]:
 @lru_cache(maxsize=1)
 def _quantiles() -> list[float]:
     """Normal quantiles, one for each byte. Finer steps take a third longer and don't show in a price."""
-    from statistics import NormalDist  # takes milliseconds, only needed for prices
+    from statistics import NormalDist  # imported late: it takes milliseconds and only prices need it
 
     return [NormalDist().inv_cdf((place + 0.5) / 256) for place in range(256)]
 

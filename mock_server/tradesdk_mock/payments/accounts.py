@@ -19,7 +19,8 @@ DELEGATE = "0x" + keccak256(b"mock wallet delegate")[12:].hex()
 """The contract that keys are delegated to."""
 MAGIC = bytes.fromhex("6492" * 16)
 """The end of a signature of a wallet that may not be deployed yet (ERC-6492)."""
-# Selectors: createAccount(address,uint256) of the factory, isValidSignature(bytes32,bytes) of wallets, and its yes.
+# Selectors: createAccount(address,uint256) of the factory, isValidSignature(bytes32,bytes) of wallets, and the value
+# for a valid signature.
 _CREATE = bytes.fromhex("5fbfb9cf")
 IS_VALID = "0x1626ba7e"
 _YES = f"{IS_VALID}{'0' * 56}"
@@ -31,13 +32,13 @@ MOST_SALT = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class MockWallet:
-    """A smart contract wallet on the mock's chain. It accepts what its owner signs, and nothing else.
+    """A smart contract wallet on the mock's chain. It accepts only signatures of its owner.
 
     Attributes:
-        address: decided by owner and salt, deployed or not.
+        address: derived from owner and salt, deployed or not.
         owner: the address of the key that signs for it.
         factory: the contract that deploys it.
-        factory_call: the data of the call that does, in hexadecimal digits after 0x.
+        factory_call: the data of the call that deploys it, in hexadecimal digits after 0x.
         deployed: whether it has code.
     """
 
@@ -48,7 +49,7 @@ class MockWallet:
     deployed: bool
 
     def wrapped(self, signature: bytes) -> bytes:
-        """A signature of the owner with the call that deploys the wallet (ERC-6492): good before and after that."""
+        """A signature of the owner with the call that deploys the wallet (ERC-6492): valid before and after that."""
         call = bytes.fromhex(self.factory_call[2:])
         parts = [_word(bytes.fromhex(self.factory[2:])), _number(96), _number(128 + len(_padded(call)))]
         parts += [_number(len(call)), _padded(call), _number(len(signature)), _padded(signature)]
@@ -72,13 +73,13 @@ def deploy(world: World, found: MockWallet) -> None:
 
 
 def delegate(world: World, address: str) -> str:
-    """Delegate a key's account. Its address with the checksum."""
+    """Delegate a key's account. Returns its address with the checksum."""
     world.store.run("INSERT OR IGNORE INTO contracts VALUES (?, NULL)", (_address(address),))
     return checksum_address(address)
 
 
 def code(world: World, address: str) -> str:
-    """What `eth_getCode` answers."""
+    """The result of `eth_getCode`."""
     row = world.store.one("SELECT owner FROM contracts WHERE address = ?", (address,))
     if row is None:
         return "0x"
@@ -86,7 +87,7 @@ def code(world: World, address: str) -> str:
 
 
 def is_valid_signature(world: World, address: str, call: str) -> str | None:
-    """What an account with code answers to `isValidSignature`; None if the call is another one, or cannot be read."""
+    """The result of `isValidSignature` of an account with code; None if the call is another one, or cannot be read."""
     data = bytes.fromhex(call[2:])
     if not call.startswith(IS_VALID) or int.from_bytes(data[36:68], "big") != 64:
         return None
@@ -95,7 +96,7 @@ def is_valid_signature(world: World, address: str, call: str) -> str | None:
 
 
 def has_signed(world: World, payer: str, signed: Signable, signature: bytes) -> bool:
-    """Whether the token takes a signature as the payer's: by its code, by what would deploy it, or by its key."""
+    """Whether the token accepts a signature of the payer: by its code, deployed or not yet, or by its key."""
     digest, wrapper = keccak256(b"\x19" + b"".join(signed)), _unwrapped(signature)
     if code(world, payer) != "0x":
         return _accepts(world, payer, digest, signature if wrapper is None else wrapper[2])
@@ -107,7 +108,7 @@ def has_signed(world: World, payer: str, signed: Signable, signature: bytes) -> 
 
 
 def deploy_for(world: World, payer: str, signature: bytes) -> None:
-    """Deploy the wallet of a payment that is settled, as its signature says, unless it has code."""
+    """If a settled payment's signature includes the call, deploy its wallet, unless it has code."""
     wrapper = _unwrapped(signature)
     owner = None if wrapper is None else _owner_in(wrapper[1])
     if owner is not None and code(world, payer) == "0x":
@@ -127,12 +128,12 @@ def _signer(digest: bytes, signature: bytes, owner: str, payer: str) -> str | No
 
 
 def _owner_in(call: bytes) -> str | None:
-    """The owner of the wallet that a call of the factory makes; None if it makes none."""
+    """The owner of the wallet that a call of the factory deploys; None for any other call."""
     return "0x" + call[16:36].hex() if len(call) == 68 and call.startswith(_CREATE + bytes(12)) else None
 
 
 def _made_by(call: bytes) -> str:
-    """The address of the wallet that a call of the factory makes, as CREATE2 computes it."""
+    """The address of the wallet that a call of the factory deploys, computed as in CREATE2."""
     salt, made = call[36:], keccak256(b"mock wallet of " + call[16:36])
     return "0x" + keccak256(b"\xff" + bytes.fromhex(FACTORY[2:]) + salt + made)[12:].hex()
 
@@ -150,7 +151,7 @@ def _unwrapped(signature: bytes) -> tuple[str, bytes, bytes] | None:
 
 
 def _bytes_at(content: bytes, offset: int) -> bytes | None:
-    """Bytes with their length before them, as the ABI has them."""
+    """Bytes after their length, as the ABI encodes them."""
     length = int.from_bytes(content[offset : offset + 32], "big")
     found = content[offset + 32 : offset + 32 + length]
     return found if len(found) == length and offset + 32 <= len(content) else None

@@ -24,7 +24,7 @@ BALANCE_OF = "0x70a08231"
 
 
 class ChainView:
-    """What one node knows at one moment."""
+    """The state of the chain as one node knows it at one moment."""
 
     def __init__(self, world: World, now: float, faults: PaymentFaults) -> None:
         settlements.cash_held(world)
@@ -52,7 +52,7 @@ class ChainView:
         }
 
     def hash_of(self, number: int) -> str:
-        """A block's hash. It begins with the number, so that it can be found again."""
+        """A block's hash. It begins with the number, from which the block can be found."""
         return f"0x{number:016x}{digest(self._world.seed, 'block', number).hex()[:48]}"
 
     def number_of(self, block_hash: str) -> int | None:
@@ -61,7 +61,7 @@ class ChainView:
         return number if number <= self.head and self.hash_of(number) == block_hash.lower() else None
 
     def is_used(self, payer: str, nonce: str, block: int) -> bool:
-        """The token's `authorizationState` at a block."""
+        """The result of the token's `authorizationState` at a block."""
         lie = self._faults.take("node_lie")
         if lie is not None:
             return bool(lie["used"])
@@ -69,7 +69,7 @@ class ChainView:
         return used is not None and _number_at(used, math.ceil) <= block
 
     def balance(self, address: str, block: int) -> int | None:
-        """The token's `balanceOf` at the newest block; None at an older one, as no balances of the past are kept."""
+        """The result of the token's `balanceOf` at the newest block; None at older ones, as these are not kept."""
         return settlements.balance(self._world, address) if block == self.head else None
 
     def code(self, address: str) -> str:
@@ -77,7 +77,7 @@ class ChainView:
         return accounts.code(self._world, address)
 
     def is_valid_signature(self, address: str, call: str) -> str | None:
-        """What the contract at an address answers to `isValidSignature`; None to any other call."""
+        """The result of `isValidSignature` of the contract at an address; None for any other call."""
         return accounts.is_valid_signature(self._world, address, call)
 
 

@@ -21,10 +21,10 @@ class Authorization:
 
     Attributes:
         payer: `0x` and 40 hex digits, in lower case, as `to`.
-        value: in units of the token, below 2**256, as are the times.
-        valid_after: in Unix seconds; not valid at that very second.
-        valid_before: in Unix seconds; not valid any more at that very second.
-        nonce: `0x` and 64 hex digits, in lower case; of one payer it works once.
+        value: in micro-dollars, below 2**256, as are the times.
+        valid_after: in Unix seconds; not yet valid in that second.
+        valid_before: in Unix seconds; no longer valid in that second.
+        nonce: `0x` and 64 hex digits, in lower case; each payer can use it once.
     """
 
     payer: str
@@ -46,7 +46,7 @@ class Domain:
 
 
 def signable(domain: Domain, transfer: Authorization) -> Signable:
-    """A transfer."""
+    """The transfer in the form that is signed."""
     fields = (
         _hash(_TRANSFER)
         + _word(transfer.payer)

@@ -44,9 +44,9 @@ NONCE_USED = "invalid_exact_evm_nonce_already_used"
 
 
 def verify(world: World, paid: PaidRequest) -> Answer | None:
-    """None for a valid payment; else 402 with a new offer and the reason, or the answer stored for its identifier.
+    """None for a valid payment; else 402 with a new offer and the reason, or the response stored for its identifier.
 
-    An unreadable header is answered like a missing one.
+    An unreadable header is treated as a missing one.
     """
     payment, offer = paid.payment, paid.offer
     settlements.cash_held(world)
@@ -72,7 +72,7 @@ def verify(world: World, paid: PaidRequest) -> Answer | None:
 
 
 def settle_upfront(world: World, paid: PaidRequest) -> Answer | None:
-    """Take the money before the work, if that is what was offered and paid; 402 if that fails."""
+    """Take the money before the work, if that was offered and paid; 402 if that fails."""
     if not UPFRONT.items() <= paid.payment.requirement["extra"].items():
         return None
     failing = paid.faults.take("settlement")
@@ -85,7 +85,7 @@ def settle_upfront(world: World, paid: PaidRequest) -> Answer | None:
 def settle(world: World, paid: PaidRequest, answer: Answer) -> Answer:
     """Take the money: nonce, balance and settlement change together, with the request's transaction.
 
-    Where it was taken before the work, an error has a receipt too.
+    If it was taken before the work, an error has a receipt too.
     """
     payment = paid.payment
     failing = paid.faults.take("settlement")
@@ -105,7 +105,7 @@ def settle(world: World, paid: PaidRequest, answer: Answer) -> Answer:
 
 
 def _denied(world: World, paid: PaidRequest, reason: str, status: int, charged: bool) -> Answer:
-    """The fault `verification`: refused, and its money is taken if `charged`, as far as the chain would."""
+    """The fault `verification`: refused; if `charged`, the money is taken if the chain would allow it."""
     payment = paid.payment
     if charged and _cashable(world, payment):
         settlements.settle(world, paid.request, payment, status=status)
@@ -129,11 +129,11 @@ def _refused(world: World, paid: PaidRequest, answer: Answer, verdict: str) -> A
     return answer
 
 
-# The extension payment-identifier
+# The extension payment-identifier.
 
 
 def _stored_answer(world: World, paid: PaidRequest) -> Answer | None:
-    """The stored answer for the payment's identifier, a refusal, or None."""
+    """The stored response for the payment's identifier, a refusal, or None."""
     payment = paid.payment
     if IDENTIFIER not in paid.offer.extensions:
         return None
@@ -161,7 +161,7 @@ def _stored_answer(world: World, paid: PaidRequest) -> Answer | None:
 
 
 def _store_answer(world: World, paid: PaidRequest, receipt: bytes, answer: Answer) -> None:
-    """Store the answer to a payment with an identifier."""
+    """Store the response to a payment with an identifier."""
     ident = _identifier(paid.payment) if world.gaps.payment_identifier != "none" else None
     if isinstance(ident, str):
         world.store.add(
@@ -175,7 +175,7 @@ def _store_answer(world: World, paid: PaidRequest, receipt: bytes, answer: Answe
 
 
 def _identifier(payment: Payment) -> Any:
-    """`info.id` of the extension, None without one."""
+    """`info.id` of the extension; None without one."""
     found: Any = payment.content
     for name in ("extensions", IDENTIFIER, "info", "id"):
         found = found.get(name) if isinstance(found, dict) else None
@@ -189,8 +189,8 @@ def _failure(status: int, message: str) -> Answer:
 def _match(payment: Payment, offer: Offer) -> str | None:
     """Find the offered requirement that this payment is for; the reason when there is none or it is malformed.
 
-    The payment must repeat a requirement and the extensions as offered. As for the official servers, `accepted.extra`
-    may have more keys than the offer's.
+    The payment must repeat a requirement and the extensions as offered. As with the official servers,
+    `accepted.extra` may have more keys than the offer's.
     """
     content = payment.content
     assert content is not None  # noqa: S101 - read before

@@ -38,7 +38,7 @@ class Payment:
 
     Attributes:
         at: when it came, on the service's clock.
-        header: the SHA-256 of the header's value, in hex: the same bytes have the same one.
+        header: the SHA-256 of the header's value, in hex: the same for the same bytes.
         content: the JSON in it; None when it can't be read.
         transfer: the authorization in it; None when it is missing or malformed.
         signature: its signature, of any length; empty when it isn't hex.

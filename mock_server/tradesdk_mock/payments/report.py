@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 PAGE = 10_000
 PURCHASE = 600.0
-"""Seconds after its payment in which an equal call continues a purchase that was not answered."""
+"""Seconds after its payment in which an equal call continues a purchase without a response."""
 _Row = TypeVar("_Row", Settlement, Submission)
 
 
 class MockPayments:
     """The payments that a mock has received: `MockService.payments`.
 
-    Amounts are whole numbers: millionths of a US dollar. Addresses may be given in upper or lower case.
+    Amounts are micro-dollars, as ints. Addresses may be given in upper or lower case.
     """
 
     def __init__(self, world: World) -> None:
@@ -41,7 +41,7 @@ class MockPayments:
     def settlements(
         self, payer: Address | None = None, path: str | None = None, *, after: int = 0, limit: int | None = None
     ) -> list[Settlement]:
-        """List the payments that were taken, oldest first. Amounts are millionths of a US dollar.
+        """List the payments that were taken, oldest first. Amounts are micro-dollars.
 
         Args:
             payer: only those of this address.
@@ -92,7 +92,7 @@ class MockPayments:
             return settlements.balance(world, payer)
 
     def balances(self) -> dict[str, int]:
-        """List the balances of all payers that have paid or whose balance was set, in millionths of a US dollar."""
+        """List the balances of all payers that have paid or whose balance was set, in micro-dollars."""
         with self._reading() as world:
             return settlements.balances(world)
 
@@ -101,7 +101,7 @@ class MockPayments:
 
         Args:
             payer: the payer's address.
-            balance: millionths of a US dollar.
+            balance: micro-dollars.
 
         Raises:
             MockServerError: an invalid address or balance.
@@ -137,7 +137,7 @@ class MockPayments:
             return accounts.wallet(world, owner, salt)
 
     def delegate(self, address: Address) -> str:
-        """Delegate a key's account to a contract (EIP-7702): the gap option `delegated_payers` says what that means.
+        """Delegate a key's account to a contract (EIP-7702). The gap option `delegated_payers` decides the effect.
 
         Args:
             address: the account's address.
@@ -151,9 +151,8 @@ class MockPayments:
     def charged_twice(self, payer: Address | None = None, *, within: Seconds = PURCHASE) -> list[list[Settlement]]:
         """List purchases that were charged more than once, each with its settlements.
 
-        A nonce is taken once, so this takes another nonce: for the same request (method, path and body) of the same
-        payer, before the payment in front of it was answered. Equal calls that were answered are purchases of their
-        own.
+        A nonce is taken only once, so this means another nonce for the same request (method, path and body) of the same
+        payer, before the first payment got its response. After a response, an equal call is another purchase.
 
         Args:
             payer: only those of this address.
@@ -206,7 +205,7 @@ class MockPayments:
             raise AssertionError(f"charged {len(found)} times, not {wanted}{who}\n{self._shown(found)}")
         total = sum(each.amount for each in found)
         if amount is not None and total != amount:
-            raise AssertionError(f"charged {total:,} millionths of a dollar, not {amount:,}{who}\n{self._shown(found)}")
+            raise AssertionError(f"charged {total:,} micro-dollars, not {amount:,}{who}\n{self._shown(found)}")
         return found
 
     def assert_not_charged(self, *, payer: str | None = None, path: str | None = None) -> None:
@@ -223,7 +222,7 @@ class MockPayments:
             raise AssertionError("charged more than once for the same purchase:\n" + listed(lines))
 
     def _shown(self, found: list[Settlement]) -> str:
-        """What was taken, or else what was submitted and not taken."""
+        """The settlements, or else the submissions that were not settled."""
         if found:
             return listed([line(each) for each in found])
         refused = [

@@ -1,4 +1,4 @@
-"""What an answer costs, and the 402 that says so in x402 version 2."""
+"""What a response costs, and the 402 that says so in x402 version 2."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 VERSION = 2
 SCHEME = "exact"
 NETWORK = "eip155:8453"
-# USDC on Base has six decimals: one unit is a millionth of a dollar, the unit of all prices here.
+# USDC on Base has six decimals: one unit is a micro-dollar, the unit of all prices here.
 ASSET = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 ASSET_DOMAIN = {"name": "USD Coin", "version": "2"}
 IDENTIFIER = "payment-identifier"
@@ -68,11 +68,11 @@ class PaymentFaults:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What one answer costs and who is to be paid. Amounts are in units of the asset: millionths of a US dollar.
+    """What one response costs and who is to be paid. Amounts are micro-dollars.
 
     Attributes:
         resource: the requested URL.
-        description: what is sold.
+        description: the data for sale.
         accepts: the ways to pay; the usual one comes last.
         extensions: by name.
         overrides: the parameters of the fault `offer`.

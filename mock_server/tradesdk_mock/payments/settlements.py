@@ -38,18 +38,18 @@ class Settlement:
         n: its number, from 1, in the order of the settlements.
         payer: who paid; an address with its checksum, as `pay_to`.
         nonce: of the authorization: `0x` and 64 hex digits.
-        amount: in millionths of a US dollar.
+        amount: in micro-dollars.
         pay_to: who was paid.
         method: of the request that was paid for.
         path: of that request.
         fingerprint: of that request: equal for the same method, path and body.
-        tenant: whose API key was sent with it, None without one.
+        tenant: the tenant of the API key that was sent with it, None without one.
         at: Unix seconds by the service's clock.
         transaction: the hash in the receipt.
         header: the SHA-256 of the payment header's value, in hex.
-        pending: the payer got `settlement_pending` and hasn't got a success yet.
+        pending: the payer got `settlement_pending` and no success yet.
         delivered: the status that was sent; 0 when the connection was reset instead.
-        submitted: how often this authorization has arrived, refusals included.
+        submitted: how often this authorization has arrived, including refusals.
     """
 
     n: int
@@ -77,13 +77,13 @@ class Submission:
         n: its number, from 1, in the order of arrival.
         at: Unix seconds by the service's clock.
         path: of the request.
-        fingerprint: of the request, as a settlement has it.
+        fingerprint: of the request, as in a settlement.
         payer: an address with its checksum; None when it can't be read.
         nonce: of its authorization; None when it can't be read.
         header: the SHA-256 of its value, in hex.
-        verdict: `settled`; `replayed`: the stored answer was sent again; `not charged`: the endpoint answered with an
-            error; `overlooked`, `not carried out`: by a fault; `unreadable`; else the reason of the refusal.
-        status: of the answer that was sent; 0 when the connection was reset instead.
+        verdict: `settled`; `replayed`: the stored response was sent again; `not charged`: the endpoint responded with
+            an error; `overlooked`, `not carried out`: by a fault; `unreadable`; else the reason of the refusal.
+        status: of the response that was sent; 0 when the connection was reset instead.
     """
 
     n: int
@@ -104,7 +104,7 @@ def fingerprint(request: Request) -> str:
 
 
 def balance(world: World, payer: str) -> int:
-    """A payer's balance, in millionths of a US dollar."""
+    """A payer's balance, in micro-dollars."""
     kept = world.store.value("SELECT balance FROM payers WHERE address = ?", (normalized(payer),))
     return world.gaps.payer_balance * MICRO if kept is None else int(kept)
 
@@ -119,7 +119,7 @@ def normalized(payer: object) -> str:
 def set_balance(world: World, payer: str, amount: int) -> None:
     payer = normalized(payer)
     if isinstance(amount, bool) or not isinstance(amount, int) or not 0 <= amount <= MOST:
-        raise MockServerError(f"a balance is 0 to {MOST:,} millionths of a dollar, not {amount!r}")
+        raise MockServerError(f"a balance is 0 to {MOST:,} micro-dollars, not {amount!r}")
     world.store.run(
         "INSERT INTO payers VALUES (?, ?) ON CONFLICT DO UPDATE SET balance = excluded.balance",
         (payer, amount),
@@ -133,7 +133,7 @@ def balances(world: World) -> dict[str, int]:
 
 
 def submit(world: World, request: Request, payment: Payment, verdict: str, status: int) -> None:
-    """Record that a payment header has arrived, and its answer."""
+    """Record a payment header that arrived, and its response."""
     payment.verdict = verdict
     found = world.store.value(
         "INSERT INTO presentations (at, path, fingerprint, payer, nonce, header, verdict, status)"
@@ -161,7 +161,7 @@ def conclude(world: World, payment: Payment, verdict: str, status: int) -> None:
 
 
 def delivered(world: World, payment: Payment, status: int) -> None:
-    """Record the status that was sent, where faults have changed it."""
+    """Record the status that was sent, after faults have changed it."""
     world.store.run("UPDATE presentations SET status = ? WHERE seq = ?", (status, payment.row))
     if payment.taken:
         world.store.run(
@@ -171,9 +171,9 @@ def delivered(world: World, payment: Payment, status: int) -> None:
 
 
 def settle(world: World, request: Request, payment: Payment, *, status: int = 200, pending: bool = False) -> str:
-    """Take the money, or finish a pending settlement; the hash of the transaction. Called within a transaction.
+    """Take the money, or finish a pending settlement. Returns the hash of the transaction. Called within a transaction.
 
-    `status`: of the answer.
+    `status`: of the response.
     """
     payment.taken = True
     accounts.deploy_for(world, payment.payer or "", payment.signature)
@@ -202,7 +202,7 @@ def hold(world: World, request: Request, payment: Payment) -> None:
 
 
 def _row(world: World, request: Request, payment: Payment, at: float) -> dict[str, Any]:
-    """What is kept of a payment whose money is taken `at` this time."""
+    """The record of a payment whose money is taken `at` this time."""
     transfer = payment.transfer
     assert transfer is not None  # noqa: S101 - verified before
     tenant, _ = tenants.identify(world, request.headers)
@@ -212,7 +212,7 @@ def _row(world: World, request: Request, payment: Payment, at: float) -> dict[st
 
 
 def cash_held(world: World) -> None:
-    """Take the money of what was held and is due, as far as the chain would. Called within a transaction."""
+    """Take the money of held payments that are due, if the chain would allow it. Called within a transaction."""
     due = world.store.records(_HELD, "held WHERE at <= ? ORDER BY at, seq", (world.now(),))
     for each in due:
         payer, nonce = each["payer"], each["nonce"]

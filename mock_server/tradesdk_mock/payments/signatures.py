@@ -1,4 +1,4 @@
-"""Who signed. eth-keys is imported with the first signature: that takes about 0.2 s."""
+"""Recovers signers. eth-keys is imported with the first signature: that takes about 0.2 s."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..core.seeding import keccak256
 HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 
 Signable = tuple[bytes, bytes, bytes]
-"""What is signed, by EIP-191: version, header, body."""
+"""What EIP-191 signs: version, header, body."""
 
 
 def is_loaded() -> bool:
@@ -30,15 +30,15 @@ def text(message: str) -> Signable:
 
 
 def signer(signed: Signable, signature: bytes) -> str | None:
-    """The address, in lower case, that signed this; None when a contract would reject the signature.
+    """The address, in lower case, that signed this; None if a contract would reject the signature.
 
-    It takes 65 bytes: r, s in the lower half of its range, and 27 or 28.
+    The signature has 65 bytes: r, s in the lower half of its range, and 27 or 28.
     """
     return signer_of(keccak256(b"\x19" + b"".join(signed)), signature)
 
 
 def signer_of(digest: bytes, signature: bytes) -> str | None:
-    """The same of 32 bytes."""
+    """As `signer`, for 32 bytes."""
     if len(signature) != 65 or signature[64] not in (27, 28):
         return None
     if int.from_bytes(signature[32:64], "big") > HALF_ORDER:
@@ -50,5 +50,5 @@ def signer_of(digest: bytes, signature: bytes) -> str | None:
         made = Signature(signature[:64] + bytes([signature[64] - 27]))
         return made.recover_public_key_from_msg_hash(digest).to_address()
     except Exception:
-        # Points that don't exist raise many kinds of error; all mean the same.
+        # Points that don't exist raise many kinds of errors; all mean the same.
         return None

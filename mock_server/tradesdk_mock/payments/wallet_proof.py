@@ -26,11 +26,11 @@ def wallet_message(address: str, chain_id: int, template: str = "default") -> st
 
 
 def verify(address: str, message: str, signature: str) -> None:
-    """400 invalid_signature unless `signature` is `address`'s over `message`."""
+    """400 invalid_signature unless `signature` was made by `address` for `message`."""
     if not _SIGNATURE.fullmatch(signature):
         raise bad_signature("signature: not 0x and 130 hex digits")
     content = bytes.fromhex(signature[2:])
-    # Wallets end it with 0 or 1, too.
+    # Some wallets end it with 0 or 1.
     found = signer(text(message), content[:64] + bytes([content[64] + 27 if content[64] < 2 else content[64]]))
     if found is None:
         raise bad_signature("signature: not r, s in the lower half of its range, and 0, 1, 27 or 28")

@@ -1,4 +1,9 @@
-"""The service as an ASGI application: bytes from a socket to the pipeline, and its replies back, with their pauses."""
+"""The service as an ASGI application: bytes from a socket to the pipeline, and its responses back, with their pauses.
+
+All of it runs in the server's event loop; only heavy imports run in a thread. Long work after a jump of the clock is
+done in parts (`Pipeline.is_behind`), so that other requests continue. While a response is sent step by step, a second
+task (`ClientConnection.watch`) reads from the client: its disconnect ends a wait.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +24,10 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _IN_A_ROW = 4
-# Seconds for other processes to use the file between two parts of long work.
+# Seconds in which other processes may use the file, between two parts of long work.
 _TURN = 0.005
 BREAK_OFF = "tradesdk_mock.break_off"
-"""Key in a scope: the function that ends its connection in a way that ASGI has no message for."""
+"""Key in a scope: the function that breaks its connection in ways for which ASGI has no message."""
 
 
 class ClientGone(Exception):
@@ -30,7 +35,7 @@ class ClientGone(Exception):
 
 
 class App:
-    """`market_port()`: the port that serves nothing but market data, None when there is none."""
+    """The ASGI application. `market_port()`: the port that serves only market data, or None."""
 
     def __init__(self, pipeline: Pipeline, market_port: Callable[[], int | None] = lambda: None) -> None:
         self._pipeline = pipeline
@@ -85,7 +90,7 @@ class App:
             await self._break_off(broken, scope, receive)
 
     async def _play(self, reply: Reply, scope: Scope, send: Send, client: ClientConnection) -> Disconnect | None:
-        """Send step by step, to the end or until the client disconnects; how the connection breaks, if it does."""
+        """Send step by step, to the end or until the client disconnects. Returns how to break it, or None."""
         for before in reply.before:
             if isinstance(before, Disconnect):
                 return before
@@ -108,7 +113,7 @@ class App:
                 return step
             if isinstance(step, bytes):
                 await send({"type": "http.response.body", "body": step, "more_body": True})
-                # Sending waits for slow readers only; other tasks need turns during a long backlog.
+                # Sending waits only for slow readers; in a long backlog, other tasks need turns.
                 sent += 1
                 if sent % _IN_A_ROW == 0:
                     await asyncio.sleep(0)
@@ -120,13 +125,13 @@ class App:
 
     async def _break_off(self, how: Disconnect, scope: Scope, receive: Receive) -> None:
         scope[BREAK_OFF](how)
-        # Until the server notices: it would answer 500 for an application that ends without an answer.
+        # Until the server notices: it responds with 500 for an application that ends without a response.
         while (await receive())["type"] != "http.disconnect":
             pass
 
 
 class ClientConnection:
-    """A client that receives an answer step by step: waits end when it disconnects."""
+    """A client that receives a response step by step: waits end when it disconnects."""
 
     def __init__(self, clock: MockClock) -> None:
         self._clock = clock
@@ -184,7 +189,7 @@ def close_body(body: object) -> None:
 async def read_content(scope: Scope, receive: Receive, limit: int) -> bytes | None:
     """The request's body; None when it is longer than `limit`, and then the rest isn't read."""
     for name, value in scope["headers"]:
-        # Always a number: the HTTP parser refuses any other.
+        # Always a number: the HTTP parser refuses anything else.
         if name == b"content-length" and int(value) > limit:
             return None
     content = bytearray()

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 _GRACE = 0.05
 HEADERS_WITHIN = 20.0
-"""Seconds until a client must have sent all headers of a request: from the connection on, then from its first byte."""
+"""Seconds to send all headers of a request: the first since the connection, others since their first byte."""
 
-# Ours, so that a program that runs uvicorn itself finds its loggers untouched.
+# Our own, so that the loggers of a program that runs uvicorn itself are not changed.
 log = logging.getLogger("tradesdk_mock.http")
 log.setLevel(logging.ERROR)
 
@@ -119,7 +119,7 @@ class MockServer(MockService):
             self._server.listen_too(listener)
 
     def stop(self) -> None:
-        """Stop, and close open connections. Does nothing when the server isn't running."""
+        """Stop, and close open connections. Does nothing if the server isn't running."""
         if self._server is not None and self._thread is not None:
             self._server.stop()
             self._thread.join()
@@ -180,7 +180,7 @@ def stopped_by_signals() -> Iterator[threading.Event]:
 
 
 def wait_for(stop: threading.Event) -> None:
-    """Wait in short turns: Python looks for signals between them, and one that came just before a wait can't end it."""
+    """Wait in short turns: Python checks for signals between them, even for one that came just before a wait."""
     while not stop.wait(0.5):
         pass
 
@@ -274,10 +274,10 @@ class UvicornServer(uvicorn.Server):
         await self._stop_event.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, give running answers a moment, close every connection."""
+        """Stop listening, give running responses a moment, close every connection."""
         for addition in self._additions:
             await addition
-        # First stop accepting: a connection that was just accepted can't join a closed server, and would stay open.
+        # First stop accepting: a connection accepted now can't join a closed server, and would stay open.
         for server in self.servers:
             for listener in server.sockets:
                 asyncio.get_running_loop().remove_reader(listener.fileno())
@@ -300,7 +300,7 @@ class UvicornServer(uvicorn.Server):
 
 def make_server(pipeline: Pipeline, market_port: Callable[[], int | None]) -> UvicornServer:
     class Protocol(H11Protocol):
-        """Doesn't log; refuses invalid HTTP in the service's error format; can break a connection as networks do."""
+        """An HTTP connection: it does not log, refuses invalid HTTP in the service's format, and can break."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
@@ -312,9 +312,9 @@ def make_server(pipeline: Pipeline, market_port: Callable[[], int | None]) -> Uv
 
             async def app(scope: Scope, receive: Receive, send: Send) -> None:
                 if self.refused:
-                    return  # its body has turned out to be invalid HTTP
+                    return  # the body turned out to be invalid HTTP
                 scope[BREAK_OFF] = self.break_off
-                # The server stops: there is no connection left to answer on.
+                # The server stops: there is no connection left for a response.
                 with contextlib.suppress(asyncio.CancelledError):
                     await inner(scope, receive, send)
 
@@ -360,7 +360,7 @@ def make_server(pipeline: Pipeline, market_port: Callable[[], int | None]) -> Uv
                 self.cycle.disconnected = True
                 self.cycle.message_event.set()
             if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-                # An answer is already being sent.
+                # A response is already being sent.
                 self.transport.close()
                 return
             too_long = getattr(sys.exception(), "error_status_hint", 400) == 431

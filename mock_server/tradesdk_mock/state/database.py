@@ -1,4 +1,4 @@
-"""The state in one SQLite database: in memory, or a file that several runs and processes may use."""
+"""The state in one SQLite database: in memory, or a file for several runs and processes."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Database:
         # Why the open transaction can't be committed.
         self._failure: ApiError | None = None
         if self.path is not None:
-            # Before SQLite opens it for writing: a file that isn't ours is never changed.
+            # Before SQLite opens it for writing: a file of another program is never changed.
             file_check.check(self.path)
         try:
-            # We commit and roll back ourselves (isolation_level None); the lock makes it safe to share between threads.
+            # Commits and rollbacks are explicit (isolation_level None); the lock makes the connection safe to share.
             self._db = sqlite3.connect(
                 self.path or ":memory:", timeout=5, isolation_level=None, check_same_thread=False
             )
@@ -69,7 +69,7 @@ class Database:
         self._db.create_function("chance", 3, _chance, deterministic=True)
         if self.path is None:
             with closing(sqlite3.connect(":memory:", isolation_level=None)) as empty:
-                if hasattr(empty, "deserialize"):  # not in every build of SQLite; creating takes four times as long
+                if hasattr(empty, "deserialize"):  # some builds of SQLite lack it; creating takes four times as long
                     empty.deserialize(_empty())
                 else:
                     _create_tables(empty)
@@ -111,12 +111,12 @@ class Database:
                 yield self._depth == 1
                 if self._depth == 1:
                     if self._failure is not None:
-                        # The caller handled the error and went on, but some of the changes may be missing.
+                        # The caller handled the error and continued, but some of the changes may be missing.
                         raise self._failure
                     self.run("COMMIT")
             finally:
                 self._depth -= 1
-                # After a crash inside, or a failed commit (a full disk), nothing stays half done.
+                # After a crash inside, or a failed commit (a full disk), no change is left half done.
                 if self._depth == 0 and not self._closed:
                     self._db.rollback()
 
@@ -146,7 +146,7 @@ class Database:
         self.run(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(values.values()))  # noqa: S608 - our own names
 
     def records(self, columns: Sequence[str], source: str, args: Sequence[object] = ()) -> list[dict[str, Any]]:
-        """Rows by column name. `source` is the text after FROM; values of a request go into `args` only."""
+        """Rows by column name. `source` is the text after FROM; values from a request are only in `args`."""
         sql = f"SELECT {', '.join(columns)} FROM {source}"  # noqa: S608 - names and clauses of our own routes
         return [dict(zip(columns, row, strict=True)) for row in self.all(sql, args)]
 
@@ -177,7 +177,7 @@ class Database:
         return True
 
     def is_behind(self) -> bool:
-        """The same, but the next call answers the same again."""
+        """As `changed_elsewhere`, but the next call gives the same result."""
         return self.path is not None and int(self.value("PRAGMA data_version")) != self._version
 
     def clear(self) -> None:
@@ -220,7 +220,7 @@ class Database:
             self._db.close()
 
     def _ask(self, ask: Callable[[sqlite3.Connection], T]) -> T:
-        """What `ask` gets from the connection. ApiError where the file is busy, damaged or can't be used."""
+        """The result of `ask` for the connection. ApiError if the file is busy, damaged or can't be used."""
         with self._lock:
             try:
                 return ask(self._open())
@@ -228,7 +228,7 @@ class Database:
                 raise self._api_error(error) from error
 
     def _api_error(self, error: sqlite3.DatabaseError) -> Exception:
-        """The error as an API error that names the file. Other errors are bugs of the mock and stay as they are."""
+        """The error as an API error that names the file. Other errors are bugs of the mock and are raised unchanged."""
         # The lowest byte is the kind; the others add detail.
         kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
         where = "The state in memory" if self.path is None else f"The state file {self.path}"

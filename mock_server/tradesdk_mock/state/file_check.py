@@ -14,8 +14,8 @@ from ..core.errors import StateFileError
 from ..core.gap_options import GapOptions
 from . import schema
 
-# Reading a whole file costs 2 ms for each MiB. Larger ones are checked where they are used, and damage is answered
-# there: a server should not wait for seconds before it listens.
+# Reading a whole file takes 2 ms for each MiB. Larger ones are checked in use, where damage is an error response: a
+# server should not need seconds before it listens.
 READ_WHOLE = 16 * 1024 * 1024
 _LOGS = ("-wal", "-shm", "-journal")
 # Attempts to read a file that other processes are changing.
@@ -59,7 +59,7 @@ def _is_there(path: str) -> bool:
 
 
 def _inspect(path: str) -> None:
-    """Check the state; again when another process has changed the file meanwhile."""
+    """Check the state; repeat if another process has changed the file meanwhile."""
     failure: Exception = Unusable("is in use")
     for _ in range(_ATTEMPTS):
         before = _stamp(path)
@@ -91,15 +91,15 @@ def _size(path: str) -> int | None:
 def _reading(path: str) -> Iterator[sqlite3.Connection]:
     """A connection that changes neither the file nor its folder.
 
-    A file that may be in use is only opened by SQLite: closing it in any other way would release the locks that other
-    connections of this process hold on it.
+    A file that may be in use is opened only by SQLite: any other close would release the locks that other connections
+    of this process hold on it.
     """
     with ExitStack() as stack:
         options = "mode=ro&immutable=1"
         if _size(path + "-wal"):
             options = "mode=ro"
             if not os.path.exists(path + "-shm"):
-                # It isn't in use. Reading it with its log would create an index file next to it.
+                # It isn't in use. Reading it with its log would create an index file beside it.
                 import shutil
                 import tempfile
 
@@ -133,10 +133,10 @@ def database_errors() -> Iterator[None]:
 
 
 def cause(error: sqlite3.Error) -> Exception:
-    """Why SQLite can't open a file, which it doesn't say, when too many are open; else `error`."""
+    """Why SQLite can't open a file: it doesn't tell if too many are open; else `error`."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CANTOPEN:
         try:
-            with open(os.devnull), open(os.devnull), open(os.devnull), open(os.devnull):  # as many as it opens
+            with open(os.devnull), open(os.devnull), open(os.devnull), open(os.devnull):  # as many as SQLite opens
                 pass
         except OSError as reason:
             return OSError(*reason.args)

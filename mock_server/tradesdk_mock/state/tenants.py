@@ -50,7 +50,7 @@ class MockKey:
 
 @dataclass(slots=True)
 class Principal:
-    """The sender of a request: its key and tenant as they are now."""
+    """The sender of a request: its key and tenant at that time."""
 
     key_id: str
     last4: str
@@ -150,7 +150,7 @@ def _change(world: World, key_id: str, sql: str, value: object) -> None:
 
 
 def _no_key(key_id: object) -> MockServerError:
-    """For an unknown key id. Never repeats the id when it may be a key's value, passed by mistake."""
+    """The error for an unknown key id. It never shows the id, which may be a key's value by mistake."""
     text = str(key_id)
     if text.startswith("key_"):
         return unknown(f"there is no key {text[:80]!r}")
@@ -177,7 +177,7 @@ def set_plan(world: World, tenant: str, plan: str) -> None:
 
 
 def _begin_period(world: World, tenant: str, reset_at: int, now: int) -> tuple[str, int]:
-    """Begin a new billing period after the one that was over at `reset_at`; (plan, reset_at) afterwards."""
+    """Begin a new billing period after the one that ended at `reset_at`. Returns (plan, reset_at)."""
     reset_at += ((now - reset_at) // PERIOD + 1) * PERIOD
     world.store.run(
         "UPDATE tenants SET requests_used = 0, plan = coalesce(next_plan, plan), next_plan = NULL, reset_at = ?"

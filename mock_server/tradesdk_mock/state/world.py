@@ -23,10 +23,10 @@ MARKETS = ("live", "scripted")
 
 
 class Trading(Protocol):
-    """What a world needs to know of its trading engine, which holds agents and positions in memory.
+    """The trading engine as a world sees it. It holds agents and positions in memory.
 
     Attributes:
-        changes: how often these had changed in the database when they were read or written last.
+        changes: their count of changes in the database when they were last read or written.
         next_exit: when a position has to be closed or checked even without a signal; infinity for never.
         is_current: whether it agrees with the database.
     """
@@ -39,11 +39,11 @@ class Trading(Protocol):
 
 
 class World:
-    """Everything that routes and control work on. What must survive a restart is in `store`.
+    """The state behind routes and control. What must survive a restart is in `store`.
 
     Attributes:
         market: `live`, or `scripted`: only emitted signals. Kept in the state file.
-        first_within: seconds within which a new stream gets a signal; None for no such promise.
+        first_within: seconds within which a new stream gets a signal; None for no limit.
         catch_up_limit: after a jump of the clock, signals of at most this many seconds are published.
         due: when the next signal is published (infinity: never); None when unknown.
         closed: nothing is served any more.
@@ -170,7 +170,7 @@ class World:
 
     @contextmanager
     def transaction(self) -> Iterator[float]:
-        """A write transaction. It begins by reading what another process has changed in the file; gives the time."""
+        """A write transaction. It first reads what another process has changed in the file. Gives the time."""
         try:
             with self.store.transaction() as is_outermost:
                 if is_outermost:
@@ -195,7 +195,7 @@ class World:
         return float(self.store.get_meta("born") or self.now())
 
     def set_created_at(self, when: float) -> None:
-        """Change that. The caller drops whatever depends on the prices so far."""
+        """Set the time of creation. The caller drops data that depends on earlier prices."""
         self.store.set_meta("born", repr(when))
         self._prices = None
 
@@ -204,7 +204,7 @@ class World:
         self._streams_to_notify = True
 
     def sync(self) -> None:
-        """Read what another process has changed in the file. Called within a transaction."""
+        """Read the changes of other processes in the file. Called within a transaction."""
         if self.store.changed_elsewhere():
             before = self.gaps
             self.reload_from_file()
@@ -239,7 +239,7 @@ class World:
 
     @contextmanager
     def _clock_change(self) -> Iterator[None]:
-        """Around a change of the clock: read the time from the file before, and save it after. In memory, neither."""
+        """Wraps a change of the clock: reads the time from the file before and saves it after. In memory: nothing."""
         if self.store.path is None:
             yield
         else:
@@ -262,7 +262,7 @@ class World:
         self.store.set_meta("market", self.market)
         self._prices = None
         if kept == "scripted" and self.market == "live" and upto is not None:
-            # There are no signals for the time that it was off.
+            # There are no signals for the time when it was off.
             self.store.set_meta("signals_upto", repr(max(now, float(upto))))
         self.due = None
         self.trading = None

@@ -18,24 +18,24 @@ STATUSES: tuple[AgentStatus, ...] = get_args(AgentStatus)
 
 
 def start(world: World, agent_id: str) -> None:
-    """To `active`; 409 when it is active already."""
+    """Set the state to `active`; 409 if it already is."""
     _set(world, agent_id, "active", "The agent is running already.")
 
 
 def stop(world: World, agent_id: str) -> None:
-    """To `idle`; 409 when it is idle already."""
+    """Set the state to `idle`; 409 if it already is."""
     _set(world, agent_id, "idle", "The agent is stopped already.")
 
 
 def set_status(world: World, agent_id: str, status: str) -> None:
-    """To any state."""
+    """Set any state."""
     if status not in STATUSES:
         raise invalid(f"status: must be one of {', '.join(STATUSES)}")
     _set(world, agent_id, status)
 
 
 def _set(world: World, agent_id: str, status: str, already: str | None = None) -> None:
-    """Change the state. `already`: the refusal when it is this one, which is no change otherwise."""
+    """Change the state. `already`: the refusal if the agent already has it; without one, that is not an error."""
     with world.transaction() as now:
         before: str | None = world.store.value("SELECT status FROM agents WHERE id = ?", (agent_id,))
         if before is None:
@@ -49,7 +49,7 @@ def _set(world: World, agent_id: str, status: str, already: str | None = None) -
         if before in GUARDED and status not in GUARDED:
             _stop_watching(world, agent_id, int(now))
         elif before not in GUARDED and status in GUARDED:
-            # Prices while it was stopped don't count. After the clock was set back, a position may have been opened
+            # Prices while it was stopped don't count. If the clock was set back, a position may have been opened
             # later than now: it is watched from then on.
             world.store.run("UPDATE positions SET peak_at = max(opened_at, ?) WHERE agent_id = ?", (int(now), agent_id))
         # The state isn't configuration, so `updated_at` doesn't change.

@@ -1,4 +1,4 @@
-"""A tenant of the mock's own. Its agents trade half of Base, so that performance statistics have data."""
+"""The mock's own tenant. Its agents trade half of Base, so that performance statistics have data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST = (3, 4, 5)
 
 
 def is_growing(world: World) -> bool:
-    """Whether its agents have traded on some of the signals only. Until they are done, the engine excludes them."""
+    """Whether its agents have traded on only some of the signals. Until they are done, the engine excludes them."""
     return world.store.get_meta(_GROWING) is not None
 
 
@@ -45,7 +45,7 @@ def progress(world: World) -> tuple[float, int] | None:
 
 
 def save_progress(world: World, at: float, seq: int | None) -> None:
-    """Without a `seq`, they have traded on all of them."""
+    """Save the progress. None as `seq`: they have traded on all signals."""
     if seq is not None:
         world.store.set_meta(_GROWING, json.dumps((at, seq)))
         return
@@ -54,7 +54,7 @@ def save_progress(world: World, at: float, seq: int | None) -> None:
 
 
 def create(world: World) -> float:
-    """Create the tenant, its wallets, its agents and their trades before the world was made; when that was."""
+    """Create the tenant, its wallets, its agents and their trades before the world was made. Returns that time."""
     with world.store.transaction():
         tenants.ensure_tenant(world, BACKGROUND_TENANT)
         at = min(world.now(), world.created_at)

@@ -1,4 +1,9 @@
-"""The trading engine: running agents, what they hold, and when that is sold. In memory; `ledger` writes it down."""
+"""The trading engine: running agents, their positions, and when those are sold. In memory; `ledger` writes the results.
+
+`advance` replays signals and exits in the order of time and only collects changes; `flush` writes them. Both run within
+the caller's transaction, so one thread uses an engine at a time; only `next_exit` is read by other threads. If another
+process or a reset has changed the database, `is_current` is false, and the world makes a new engine.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +32,13 @@ if TYPE_CHECKING:
 _LEAST = 1.0
 # With more agents than this, only those with enough money are tried.
 _MANY = 100
-# Seconds to look ahead for the end of a position, at least, and up to a full hour. Many aren't held for longer.
+# The fewest seconds to look ahead for the end of a position, plus the rest of an hour. Many positions end earlier.
 _LOOK_AHEAD = 1_800
 
 
 @dataclass(slots=True)
 class _BuyOpportunity:
-    """What a signal lets agents buy, all at the same price."""
+    """A signal to buy, for all agents at the same price."""
 
     token: Token
     signal_id: str
@@ -46,7 +51,7 @@ class _BuyOpportunity:
 
 
 class TradingEngine:
-    """The running agents of a world; of those, the ones that meet a condition (`clause` begins with AND).
+    """The running agents of a world, or those that meet a condition (`clause` begins with AND).
 
     Attributes:
         next_exit: as in `Trading`. Set at each flush, and read by other threads.
@@ -57,7 +62,7 @@ class TradingEngine:
         self._world = world
         self._prices = world.prices
         self._generation = world.generation
-        # Read before the agents: after a change in between they are read again.
+        # Read before the agents: if they change in between, they are read again.
         self.changes = ledger.changes(world)
         self._active: dict[int, list[Agent]] = {chain_id: [] for chain_id in CHAINS}
         # By chain, wallet and share of it; only when there are many.
@@ -145,7 +150,7 @@ class TradingEngine:
         for done in (self._opened, self._closed, self._new, self._touched):
             done.clear()
 
-    # Trading
+    # Trading.
 
     def _process_exits(self, upto: float) -> None:
         exits = self._exits
@@ -254,7 +259,7 @@ class TradingEngine:
             held.touched = True
             self._touched.append(held)
 
-    # Agents and positions
+    # Agents and positions.
 
     def _hold(self, agent: Agent, position: Position, token: Token, *, kept: bool) -> OpenPosition:
         levels = ExitLevels(position.stop_loss_price, position.take_profit_price, position.trailing_pct / 100)
@@ -307,7 +312,7 @@ class TradingEngine:
             active += [agent for agent in added.values() if agent.active and agent.chain_id == chain_id]
             active.sort(key=attrgetter("seq"))
         if added:
-            # Read all of them first: looking ahead reads from the database, too.
+            # Read all of them first: looking ahead reads from the database too.
             owned = f"p.agent_id IN (SELECT id FROM agents WHERE {positions.RUNNING}{clause})"  # noqa: S608 - our own clauses
             for position, token in list(positions.positions(store, self._world.seed, owned, args)):
                 held = self._hold(added[position.trade.agent_id], position, token, kept=True)
@@ -319,7 +324,7 @@ class TradingEngine:
 
 
 def close_trade(world: World, trade: Trade, token: Token, second: int, by: str) -> float:
-    """Close a trade at the market's price; how much ether or BNB it brings."""
+    """Close a trade at the market's price. Returns the ether or BNB from the sale."""
     price = world.prices.usd(token, second)
     trade.exit_price_usd, trade.closed_at, trade.closed_by = price, second, by
     trade.pnl_usd, trade.roi_pct = outcome(trade.entry_price_usd, price, trade.amount)

@@ -18,7 +18,7 @@ _NEAR = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class ExitLevels:
-    """What ends a position. USD for one token.
+    """The levels that end a position. USD for one token.
 
     Attributes:
         stop_loss: it ends at or below this price.
@@ -31,7 +31,7 @@ class ExitLevels:
     trailing: float
 
     def reason(self, price: float, trailing_stop: float) -> str | None:
-        """What ends the position at a price; None when nothing does."""
+        """Why the position ends at a price; None if it does not."""
         if price >= self.take_profit:
             return "take_profit"
         if price <= max(self.stop_loss, trailing_stop):

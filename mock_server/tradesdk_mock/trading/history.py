@@ -146,10 +146,10 @@ def _another_token(agent: HistoricalAgent, choice: tuple[Token, ...], roll: floa
 
 
 def _add_open(seed: int, builder: HistoryBuilder, agents: list[HistoricalAgent], now: int) -> None:
-    """Open positions. Those of running agents are such that they would not have been closed yet."""
+    """Open positions. Those of running agents would not have been closed yet."""
     chosen: list[tuple[int, HistoricalAgent, Token]] = []
     for agent, (*_, count) in zip(agents, _AGENTS, strict=True):
-        agent.has_room(now, None)  # drops what it has sold by now
+        agent.has_room(now, None)  # removes what it has sold by now
         for place in range(count):
             rng = SeededRandom(seed, "open", agent.id, place, draws=2 * _TRIES)
             at, token = open_since(builder, agent, lively(seed, agent.chain_id), rng, now, agent.status != "error")

@@ -1,7 +1,7 @@
 """The results of trading: trades, open positions, and the sums that endpoints read.
 
 Sums must be the same to the last bit, however much of the market is simulated at a time. So profits are added in whole
-cents, where the order doesn't matter, and everything else in the order of time, one trade after the other.
+cents, where the order doesn't matter, and all other sums in the order of time, one trade after the other.
 """
 
 from __future__ import annotations

@@ -55,14 +55,14 @@ def populate(world: World, tenant: str, *, trades: int = 250) -> Populated:
 
 
 def ensure_background_tenant(world: World) -> None:
-    """Create it once. It is as old as the world: its agents trade on all signals published since."""
+    """Create the background tenant once. It is as old as the world: its agents trade on all signals published since."""
     if not background_tenant.is_ready(world):
         with world.store.transaction():
             _build_background_tenant(world)
 
 
 def is_background_behind(world: World) -> bool:
-    """Do a part of that; whether more is left."""
+    """Do a part of that work. Returns whether more is left."""
     if background_tenant.is_ready(world):
         return False
     with world.transaction():

@@ -1,4 +1,10 @@
-"""Publishing signals: those of the market when they are due, and those that a test emits."""
+"""Publishes signals: those of the market when they are due, and those that a test emits.
+
+Nothing publishes in the background: signals are published when a request, a stream or an operation needs them
+(`publish`, in the caller's transaction). Each process on a state file may do it: because of the transaction, and the
+time in the file (`signals_upto`), each signal is published once. Long work is split: `is_behind` and `within` stop
+after a while, and the next call continues.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +33,7 @@ FIELDS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confi
 """Fields of a signal on the wire."""
 # Seconds of the market in memory at a time.
 _WINDOW = 6 * 3_600
-# And those that one request publishes: some seconds of work.
+# The most that one request publishes: some seconds of work.
 _LONGEST = 10 * 86_400
 # Signals read at a time: without and with a time limit.
 _AT_ONCE = 5_000
@@ -43,7 +49,7 @@ _log = logging.getLogger("tradesdk_mock")
 
 
 def catch_up(world: World, *, within: float | None = None, until: float = math.inf) -> int:
-    """`publish`, when no transaction is open. It begins none when nothing is due."""
+    """Run `publish` when no transaction is open. It begins none if nothing is due."""
     if _is_quiet(world, world.now()):
         return 0
     with world.transaction() as now:
@@ -51,7 +57,7 @@ def catch_up(world: World, *, within: float | None = None, until: float = math.i
 
 
 def publish(world: World, now: float, *, within: float | None = None, until: float = math.inf) -> int:
-    """Publish what is due, in the order of time; the number of signals. Almost free when nothing is due.
+    """Publish what is due, in the order of time. Returns the number of signals. Almost free if nothing is due.
 
     Within the caller's transaction, at its time. `within`: stop after about this many real seconds. `until`: stop
     there. The next call continues.
@@ -107,7 +113,7 @@ def _is_quiet(world: World, now: float) -> bool:
 
 
 def is_behind(world: World, goal: float, *, trading: bool = False) -> bool:
-    """Publish some of what is due; whether more was due at `goal`. With a fast clock there is always more due now.
+    """Publish some of what is due. Returns whether more was due at `goal`: with a fast clock, more is always due now.
 
     `trading`: only the agents' trades matter; without running agents, signals can wait.
     """
@@ -118,7 +124,7 @@ def is_behind(world: World, goal: float, *, trading: bool = False) -> bool:
 
 
 def goal(world: World) -> float:
-    """Until when one request publishes signals. By the market's time, so that answers do not depend on the machine."""
+    """The time up to which one request publishes signals. The machine's speed does not change it."""
     now, upto = world.now(), world.store.get_meta("signals_upto")
     if world.market != "live":
         return math.inf
@@ -128,7 +134,7 @@ def goal(world: World) -> float:
 def up_to_date(world: World, now: float, *, until: float = math.inf, signals: bool = False) -> None:
     """Let agents trade up to now, within the caller's transaction. Without running agents, signals can wait.
 
-    `signals`: they cannot.
+    `signals`: publish the signals even so.
 
     Raises:
         ApiError: 503: it stopped at `until`, and more is due.
@@ -243,7 +249,7 @@ def schedule_first_signal(world: World, chain_id: int) -> bool:
 
 
 def emit(world: World, request: EmitRequest) -> MockSignal:
-    """Publish a signal. What is left out follows from the seed and the number of signals emitted before.
+    """Publish a signal. Omitted fields follow from the seed and the number of signals emitted before.
 
     Raises:
         MockServerError: `at` is in the past.
@@ -283,8 +289,8 @@ def new_signals(world: World, chain_id: int, seq: int, now: float) -> tuple[list
     """A chain's signals after a `seq`. First, some of what is due is published; the next call continues.
 
     Returns:
-        (seq, record) of each, oldest first, and not all of them if there are many; the `seq` up to which all have been
-        read; when the next signal is published, infinity for never.
+        (seq, record) of each, oldest first, but not all if there are many; the `seq` up to which all have been read;
+        when the next signal is published, infinity for never.
     """
     if next_due(world) <= now or world.store.is_behind():
         with world.transaction() as now:

@@ -1,1 +1,1 @@
-"""Everything that waits, written once. `scripts/unasync.py` writes the blocking twin from it."""
+"""All code that waits, written once. `scripts/unasync.py` generates the blocking twin from it."""

@@ -1,4 +1,4 @@
-"""What the clients share: their settings become a session, they are copied, and they end."""
+"""What the clients share: sessions from settings, copies, closing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class AsyncConnected(ABC):
-    """Something with connections, which end with it."""
+    """An object with connections, which close with it."""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -61,7 +61,7 @@ class AsyncBaseClient(AsyncConnected):
 
     @property
     def rate_limit(self) -> RateLimit | None:
-        """The rate limit in the last answer that had one; None before that."""
+        """The rate limit in the last response that had one; None before that."""
         return self._session.limiter.rate_limit
 
     def with_options(
@@ -88,7 +88,7 @@ class AsyncBaseClient(AsyncConnected):
         if self._owner:
             await self._session.aclose()
 
-    if not TYPE_CHECKING:  # with it, type checkers would accept any name
+    if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_attribute(self, name)
@@ -150,7 +150,7 @@ def open_session(
 
 @loading()
 def _saved_profiles() -> list[str]:
-    from .._local.clients import saved_profiles  # only an error needs it
+    from .._local.clients import saved_profiles  # only for an error
 
     return saved_profiles()
 
@@ -159,7 +159,7 @@ def _saved_profiles() -> list[str]:
 def open_sender(
     base_url: str, http_client: AsyncHttpClient | None, *, secret_path: settings.SecretPath | None = None
 ) -> AsyncSender:
-    """The SDK's own connections, unless there is a client to use or the environment names a proxy.
+    """The SDK's own connections, unless an HTTP client is given or the environment names a proxy.
 
     `secret_path` follows the base URL in every request, and is not shown.
     """

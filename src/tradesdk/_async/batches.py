@@ -21,12 +21,12 @@ T = TypeVar("T")
 
 
 class AsyncBatchRun(BatchPlan[T]):
-    """Batches, each bought when it is requested. For one consumer, and for one pass.
+    """Batches, each bought when it is requested. For one consumer, and one pass.
 
-    After an error the run stays at the same batch: the next step tries it again, and for 10 minutes a payment that may
-    have been taken is resent instead of a new one being made; with a job, always. With a job, a batch that was paid for
-    and whose answer is out of reach (another machine bought it, or it never arrived) is passed over: its name is never
-    paid for again. The error of one that is lost now is raised first.
+    After an error, the run stays at the same batch and the next step tries it again. For 10 minutes, or always with a
+    `job`, it resends a payment that may have been taken instead of making a new one. With a job, a batch is skipped
+    if it was paid for and its answer is out of reach (another machine bought it, or it never arrived): its name is
+    never paid for again. If an answer is lost in this run, that error is raised first.
 
     Attributes:
         count: the number of batches.
@@ -99,7 +99,7 @@ class AsyncBatches:
         max_total: Usd | None = None,
     ) -> AsyncBatchRun[TokenResults[TokenSignals]]:
         """The newest signals of tokens: $0.05 a token (`POST /v1/token-signals`); `limit` as in the single call."""
-        optional_whole("limit", limit, 1, market.MAX_SIGNALS)  # without tokens there are no requests that check it
+        optional_whole("limit", limit, 1, market.MAX_SIGNALS)  # without tokens no request checks it
         ask = partial(market.token_signals, limit=limit)
         return self._run(market.distinct(tokens, limits=True), ask, size, job, max_price, max_total)
 
@@ -116,7 +116,7 @@ class AsyncBatches:
         max_total: Usd | None = None,
     ) -> AsyncBatchRun[TokenResults[TokenSignals]]:
         """Signals of tokens in a period: $0.05 a token (`POST /v1/signal-history`); filters as in the single call."""
-        market.history_filter(start, end, signal_type)  # without tokens there are no requests that check it
+        market.history_filter(start, end, signal_type)  # without tokens no request checks it
         ask = partial(market.signal_history, start=start, end=end, signal_type=signal_type)
         return self._run(market.distinct(tokens), ask, size, job, max_price, max_total)
 

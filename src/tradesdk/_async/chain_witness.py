@@ -1,4 +1,4 @@
-"""Asks nodes of Base whether a payment was taken, and about the wallet: what it has, and what code it is."""
+"""Asks nodes of Base whether a payment was taken, what the wallet has, and what code it has."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ T = TypeVar("T")
 class AsyncChainWitness(AsyncConnected):
     """Asks your own nodes of Base whether a payment was taken: `MarketClient(witness=…)`.
 
-    A client asks it for payments with an unknown outcome, when it reconciles or resumes them, and before a budget
-    refuses a call for what they hold. It asks what the wallet has, once before its first signature, and while the
-    service says that the wallet has too little. It asks a smart contract wallet whether it accepts its signature. Other
-    calls ask nothing. A node that cannot be reached, is slow, answers something else or disagrees decides nothing.
+    A client asks it about payments with an unknown outcome, when it reconciles or resumes them, and before held money
+    makes a budget refuse a call. It asks for the wallet's balance once before its first signature, and while the
+    service says that the wallet has too little. It asks whether a smart contract wallet accepts its signature. Other
+    calls ask nothing. A node that cannot be reached, is slow, disagrees or gives an invalid response decides nothing.
 
     Finalized blocks are about 20 minutes old, so an unpaid payment is known to be unpaid that much later. It belongs to
     one event loop.
@@ -61,12 +61,12 @@ class AsyncChainWitness(AsyncConnected):
     Args:
         rpc_url: the URL of a node (JSON-RPC over https). A key in its path or query is never shown.
         more_urls: further nodes. All must agree.
-        timeout: seconds that one answer of a node may take.
+        timeout: seconds that one response of a node may take.
         clock: Clock to use (tests pass their own).
         http_client: an httpx or httpx2 client to send with; it is never closed or changed.
 
     Raises:
-        ConfigError: a URL cannot be used: it is not https (but for loopback), or not a URL.
+        ConfigError: a URL cannot be used: it is not https (except for loopback), or not a URL.
 
     Example:
         ```python
@@ -91,7 +91,7 @@ class AsyncChainWitness(AsyncConnected):
             raise wrong_setting("timeout", "more than 0 seconds, and finite", timeout)
         hosts = [settings.rpc_url(url) for url in (rpc_url, *more_urls)]
         clock = clock or SystemClock()
-        self._nodes = [  # the URL of a session has its host only; the sender knows the path
+        self._nodes = [  # the session's URL has only the host; the sender has the path
             AsyncSession(
                 base_url=host,
                 key=None,
@@ -107,7 +107,7 @@ class AsyncChainWitness(AsyncConnected):
         ]
 
     async def check(self, payment: Payment) -> ChainVerdict:
-        """Ask the nodes whether a payment was taken: two requests to each. Decides nothing by itself.
+        """Ask the nodes whether a payment was taken: two requests to each. The payment in the ledger does not change.
 
         The verdict is `undecided` if a node fails, if its last finalized block is older than the payment's validity, or
         if the nodes disagree; its `reason` says which.
@@ -119,11 +119,11 @@ class AsyncChainWitness(AsyncConnected):
         return verdict
 
     async def check_all(self, payments: Sequence[Payment]) -> list[ChainVerdict]:
-        """The same for many payments, eight in a request. A node that has failed twice is asked no more."""
+        """Check many payments as `check` does, eight in a request. After two failures, a node is not asked again."""
         return await self._check_all(payments, math.inf)
 
     async def _check_all(self, payments: Sequence[Payment], seconds: float) -> list[ChainVerdict]:
-        """The same, and nothing is asked when so many seconds are over."""
+        """As `check_all`; after `seconds` seconds, nothing more is asked."""
         clock = self._nodes[0].clock
         give_up = clock.monotonic() + seconds
         said: dict[str, ChainVerdict] = {}
@@ -136,7 +136,7 @@ class AsyncChainWitness(AsyncConnected):
         return [said[one.id] for one in payments]
 
     async def balance(self, address: str) -> int | None:
-        """How much USDC an address has now, in micro-dollars: the most that a node says. None if none tells.
+        """How much USDC an address has now, in micro-dollars: the largest value of all nodes. None if no node answered.
 
         Raises:
             InvalidArgumentError: it is not an address.
@@ -145,7 +145,7 @@ class AsyncChainWitness(AsyncConnected):
         return await self._balance(_checked(address), math.inf)
 
     async def _balance(self, address: str, seconds: float) -> int | None:
-        """The same, and nothing is asked when so many seconds are over."""
+        """As `balance`; after `seconds` seconds, nothing more is asked."""
         give_up, most = self._nodes[0].clock.monotonic() + seconds, None
         for node in self._nodes:
             try:
@@ -157,9 +157,9 @@ class AsyncChainWitness(AsyncConnected):
         return most
 
     async def code(self, address: str) -> AccountCode | None:
-        """What code there is at an address: that of a smart contract wallet, or of a delegated key. `str` says it.
+        """What code an address has: that of a smart contract wallet, or of a delegated key. `str` explains it.
 
-        None if no node tells, or if they disagree.
+        None if no node answered, or if they disagree.
 
         Raises:
             InvalidArgumentError: it is not an address.
@@ -174,11 +174,11 @@ class AsyncChainWitness(AsyncConnected):
         return found.pop() if len(found) == 1 else None
 
     async def _verified(self, payment: Payment, seconds: float) -> Verified:
-        """Ask whether the contract wallet that pays accepts its signature, if it has code. One node's yes is enough."""
+        """Ask whether the contract wallet accepts its signature, if it has code. A yes of one node is enough."""
         give_up, signature = self._nodes[0].clock.monotonic() + seconds, signature_of(payment)
         is_asked = is_refused = has_none = False
         for node in map(copy.copy, self._nodes):
-            node.secrets += (inner_signature(signature).hex(),)  # no log shows it
+            node.secrets += (inner_signature(signature).hex(),)  # keeps it out of logs
             try:
                 if (await _answered(node, examine_code(payment.payer), give_up)).kind == "none":
                     has_none = True
@@ -216,7 +216,7 @@ def _checked(address: str) -> str:
 
 
 def _log_failure(node: AsyncSession, error: NodeFailedError) -> None:
-    text = "a node does not tell about the wallet: %(reason)s"
+    text = "a node gave no answer about the wallet: %(reason)s"
     event("wallet_unknown", text, level=logging.DEBUG, reason=redacted(str(error), node.secrets))
 
 
@@ -225,7 +225,7 @@ def _host(node: AsyncSession) -> str:
 
 
 async def _answered(node: AsyncSession, questions: Generator[bytes, bytes, T], give_up: float) -> T:
-    """What a node says to questions, until a monotonic time."""
+    """The results of one node, until a monotonic time."""
     batch = next(questions)
     while True:
         request: Request[RawResponse] = Request("POST", "", decode_raw, body=batch, operation=Operation.QUERY)

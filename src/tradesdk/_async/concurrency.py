@@ -46,9 +46,9 @@ class AsyncSemaphore:
         self._inner = anyio.Semaphore(value)
 
     async def acquire(self, timeout: float | None) -> bool:
-        """False when it was not free in time."""
+        """Acquire it. False if it was not free in time."""
         try:
-            self._inner.acquire_nowait()  # `acquire` would go through the event loop
+            self._inner.acquire_nowait()  # `acquire` alone would always give control to the event loop
         except anyio.WouldBlock:
             with anyio.move_on_after(timeout):
                 await self._inner.acquire()
@@ -61,7 +61,7 @@ class AsyncSemaphore:
 
 
 async def connect(backend: Any, *where: Any) -> Any:
-    """Open a connection to a host, whichever of its addresses answers."""
+    """Open a connection to any of a host's addresses."""
     return await backend.connect_tcp(*where)
 
 
@@ -74,7 +74,7 @@ class Interrupted(Exception):
 
 
 class AsyncInterruptible:
-    """Runs one step at a time, and can interrupt it wherever it waits."""
+    """Runs one step at a time, and can interrupt it while it waits."""
 
     def __init__(self) -> None:
         self.shut = self.foreign = False
@@ -83,12 +83,12 @@ class AsyncInterruptible:
         self._scope: Callable[[], anyio.CancelScope] | None = None
 
     async def run(self, step: Callable[[], Awaitable[T]]) -> T:
-        """Do `step`. Raises `Interrupted` when this is closed meanwhile."""
+        """Run `step`. Raises `Interrupted` when this is closed meanwhile."""
         if self._inside is not None:
             raise TradeError("a stream has one consumer at a time, and another one is reading it")
         if self.shut:
             raise Interrupted
-        if self._scope is None:  # `anyio.CancelScope` itself looks for the event loop's library every time
+        if self._scope is None:  # creating an `anyio.CancelScope` looks up the event loop's library each time
             self._scope = type(anyio.CancelScope())
         with self._scope() as self._inside:
             try:
@@ -101,7 +101,7 @@ class AsyncInterruptible:
         await clock.sleep_async(seconds)
 
     async def readable(self, descriptor: int, seconds: float) -> None:
-        """Wait until a socket has something to read, at most so many seconds; below 0: not at all."""
+        """Wait until a socket has something to read, at most `seconds` seconds; below 0: do not wait."""
         if descriptor >= 0:
             with anyio.move_on_after(seconds):
                 await anyio.wait_readable(descriptor)
@@ -115,7 +115,7 @@ class AsyncInterruptible:
         self._inside = None
 
     def close(self) -> bool:
-        """Close it. False when a step is running: it is interrupted."""
+        """Close it. False if a step is running: that step is interrupted."""
         self.shut = True
         if self._inside is None:
             return True
@@ -130,9 +130,9 @@ class AsyncLoopBinding:
         self._loop: object = None
 
     def check(self) -> None:
-        """Refuse a second event loop, because connections cannot move."""
+        """Refuse a second event loop: connections cannot be moved."""
         try:
-            loop: object = asyncio.get_running_loop()  # `current_token` looks for the event loop's library first
+            loop: object = asyncio.get_running_loop()  # `current_token` would look up the event loop's library first
         except RuntimeError:
             loop = current_token()
         if self._loop is None:
@@ -142,7 +142,7 @@ class AsyncLoopBinding:
 
 
 async def shielded(step: Callable[[], Coroutine[Any, Any, T]], canceled: list[BaseException]) -> T:
-    """Run `step` to its end, even when canceled meanwhile, but not beyond the end of the event loop.
+    """Run `step` to its end, even if canceled meanwhile, but not beyond the end of the event loop.
 
     A `task.cancel()` of asyncio is added to `canceled`; any other cancellation is raised by the next wait.
     """
@@ -151,7 +151,7 @@ async def shielded(step: Callable[[], Coroutine[Any, Any, T]], canceled: list[Ba
         with anyio.CancelScope(shield=True):
             results.append(await step())
         return results[0]
-    task = asyncio.create_task(step())  # scopes do not shield from `task.cancel()`, a separate task does
+    task = asyncio.create_task(step())  # cancel scopes do not shield from `task.cancel()`; a separate task does
     with anyio.CancelScope(shield=True):
         while not task.done():
             try:
@@ -162,7 +162,7 @@ async def shielded(step: Callable[[], Coroutine[Any, Any, T]], canceled: list[Ba
 
 
 async def run_to_completion(step: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run `step` to its end, even when canceled meanwhile; then raise the cancellation."""
+    """Run `step` to its end, even if canceled meanwhile; then raise the cancellation."""
     canceled: list[BaseException] = []
     try:
         return await shielded(step, canceled)
@@ -174,7 +174,7 @@ async def run_to_completion(step: Callable[[], Coroutine[Any, Any, T]]) -> T:
 async def shielded_within(
     step: Callable[[], Coroutine[Any, Any, T]], seconds: float, canceled: list[BaseException]
 ) -> T:
-    """As `shielded`. Raises `TimeoutError` when it takes longer than so many seconds."""
+    """As `shielded`. Raises `TimeoutError` if it takes longer than `seconds` seconds."""
 
     async def in_time() -> T:
         results: list[T] = []
@@ -191,14 +191,14 @@ async def raise_cancellation() -> None:
 
 
 class AsyncUnderWay:
-    """What has begun and is not over, so that others can wait for it."""
+    """Work in progress, which others can wait for."""
 
     def __init__(self) -> None:
         self._ends: set[anyio.Event] = set()
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """It ends with the block."""
+        """Count the block as work in progress."""
         end = anyio.Event()
         self._ends.add(end)
         try:
@@ -208,33 +208,33 @@ class AsyncUnderWay:
             end.set()
 
     async def over(self) -> None:
-        """Wait until all is over that has begun."""
+        """Wait until all work in progress has ended."""
         for end in tuple(self._ends):
             await end.wait()
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **given: P.kwargs) -> T:
-    """Call a blocking function in a thread, to its end even when canceled meanwhile; then raise the cancellation.
+    """Call a blocking function in a thread, to its end even if canceled meanwhile; then raise the cancellation.
 
-    In the blocking twin it is called as it is: `scripts/unasync.py` takes this and the next two away.
+    The blocking twin calls it directly: `scripts/unasync.py` removes this and the next two functions.
     """
     await checkpoint_if_cancelled()
     return await always_in_thread(function, *args, **given)
 
 
 async def always_in_thread(function: Callable[P, T], *args: P.args, **given: P.kwargs) -> T:
-    """As `in_thread`, also when canceled before: for what has to be written down."""
+    """As `in_thread`, also if canceled before: for what must be written down."""
     return await run_to_completion(partial(anyio.to_thread.run_sync, partial(function, *args, **given)))
 
 
 async def in_own_thread(function: Callable[P, T], *args: P.args, **given: P.kwargs) -> T:
-    """As `always_in_thread`, in one thread more than anyio's limit, which may all be busy for long."""
+    """As `always_in_thread`, in a thread beyond anyio's limit: the threads within it may all be busy for long."""
     step = partial(anyio.to_thread.run_sync, partial(function, *args, **given), limiter=anyio.CapacityLimiter(1))
     return await run_to_completion(step)
 
 
 def require_asyncio(what: str) -> None:
-    """Refuse another event loop than asyncio's, such as trio's."""
+    """Refuse an event loop other than asyncio's, such as trio's."""
     if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
         raise TradeError(f"{what} needs asyncio: run it with asyncio.run()")
 
@@ -243,7 +243,7 @@ def require_asyncio(what: str) -> None:
 async def repeated(
     step: Callable[[], object], every: float, failed: Callable[[], Awaitable[object]]
 ) -> AsyncIterator[None]:
-    """Run a step in a thread every so many seconds beside the block. An error ends that by `failed`, and is raised."""
+    """Run `step` in a thread every `every` seconds, beside the block. An error calls `failed`, and is raised."""
     errors: list[Exception] = []
 
     async def run() -> None:

@@ -1,4 +1,13 @@
-"""The relay of a fleet's signals."""
+"""The relay of a fleet's signals.
+
+`run` has two states: it waits for the lease (`_take_turns`), or has it and stores signals (`_lead`). While it has the
+lease, `repeated` renews it in another thread every third of its time; if that fails, the stream is closed, which ends
+`_lead`.
+
+Who may write: only the relay with the lease. The database checks that with each write, so a relay that lost the lease
+without noticing writes nothing: `LeaseLostError` ends its turn, and it waits again. An error of the database or of the
+service ends `run`. The lease is released when `run` ends, also when it is canceled.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +37,15 @@ class AsyncFleetRelay:
     """Stores the live signals of a chain for the members of a fleet, in PostgreSQL.
 
     Run it on two machines or more: one has the lease and works, the others wait. When it ends, another one takes over
-    within a third of the lease, or when the lease is over after a crash. Nothing that the service publishes meanwhile
-    is lost: the next one reads it from the history. What cannot be recovered is stored as a `Gap`.
+    within a third of the lease; after a crash, when the lease has ended. Signals that the service publishes meanwhile
+    are not lost: the next relay reads them from the history. What cannot be recovered is stored as a `Gap`.
 
     Args:
         client: the client for the service.
         chain: 8453 (Base) or 56 (BNB Chain).
         url: `postgresql://USER@HOST/DATABASE`; by default `TRADE_FLEET`.
         schema: the schema that holds the tables.
-        lease: seconds, by the server's clock, after which a relay that is not heard of is replaced.
+        lease: seconds without a renewal, by the server's clock, after which another relay takes over.
         keep: seconds that signals are kept.
 
     Raises:
@@ -139,7 +148,7 @@ class AsyncFleetRelay:
             self._relay.link.close()
 
     async def aclose(self) -> None:
-        """End `run`, from any task; another relay takes over within a third of the lease. Again, it does nothing."""
+        """End `run`, from any task; another relay takes over soon. Closing again does nothing."""
         if self._interruptible.close():
             await always_in_thread(self._leave)
 

@@ -62,7 +62,7 @@ class AsyncHttpxSender:
         self._client = client
         self._owned = bool(proxy)
         self._home = AsyncLoopBinding()
-        # A transport of a test, or a mock's, has no connections that would belong to an event loop.
+        # The transport of a test, or of the mock, has no connections that belong to an event loop.
         self._connects = type(getattr(client, "_transport", None)).__name__.endswith("HTTPTransport")
 
     @property
@@ -93,7 +93,7 @@ class AsyncHttpxSender:
                 response = await self._client.send(request, stream=True, auth=None, follow_redirects=False)
             return AsyncHttpxAnswer(response, outgoing, limit, owned=self._owned)
         except Exception as error:
-            if type(error).__name__ == "HTTPStatusError":  # raised by a hook: the answer is there
+            if type(error).__name__ == "HTTPStatusError":  # a hook raised it, after the response
                 return AsyncHttpxAnswer(error.response, outgoing, limit, owned=self._owned)  # type: ignore[attr-defined] # known by its name
             _forget_request(error)
             raise
@@ -109,13 +109,13 @@ class AsyncHttpxSender:
         return request
 
     def tells_if_sent(self, error: BaseException) -> bool:
-        # The transport of a given client may retry by itself, and a hook may raise anything after the request was sent;
-        # of our own, httpx raises errors about the request while it reads an answer.
+        # The transport of a given client may retry by itself, and a hook may raise anything after the request was sent.
+        # With our own client, httpx raises errors about the request while it reads a response.
         return self._owned and before_sending(error)
 
     async def _open(self, outgoing: Outgoing, url: str, options: dict[str, Any], limit: _Limit) -> AsyncHttpxAnswer:
         import httpx
-        from httpx_sse import aconnect_sse  # only where there is a stream
+        from httpx_sse import aconnect_sse  # only for streams
 
         options["headers"] = httpx.Headers(outgoing.headers)
         path, _, query = url.partition("?")
@@ -170,7 +170,7 @@ class AsyncHttpxAnswer:
 
     @property
     def coding(self) -> str:
-        # If a hook has read the body, it is decoded already.
+        # If a hook has read the body, it is already decoded.
         return "" if self._response.is_stream_consumed else self.headers.get("content-encoding", "")
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -180,7 +180,7 @@ class AsyncHttpxAnswer:
             return
         if response.is_closed:
             return
-        chunks = aiter(response.stream)  # bytes as they come
+        chunks = aiter(response.stream)  # raw bytes
         try:
             while True:
                 with self._limit.applied():
@@ -190,7 +190,7 @@ class AsyncHttpxAnswer:
                 if not self._closed:
                     yield chunk
                 if self._closed and not self._owned:
-                    break  # another stream's body may never end
+                    break  # a stream's body may never end
         except Exception as error:
             if not self._closed:
                 _forget_request(error)
@@ -217,11 +217,11 @@ class AsyncHttpxAnswer:
 class _Limit(NamedTuple):
     """When reads have to end. The HTTP library's timeouts are for single pieces.
 
-    It applies to whoever reads: the library does not tell which connection it uses for a request.
+    It applies to the task or thread that reads: the library does not tell which connection it uses for a request.
     """
 
     end: float  # a time of `SystemClock.monotonic`
-    is_stream: bool = False  # then it replaces the library's timeout
+    is_stream: bool = False  # it then replaces the library's timeout
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
@@ -237,7 +237,7 @@ _limit: ContextVar[_Limit] = ContextVar("limit", default=_UNLIMITED)
 
 
 def _limit_reads(stream: Any) -> None:
-    """Let the reads of a network stream end by the limit that applies."""
+    """Make the reads of a network stream end by the current limit."""
     if stream is not None and getattr(stream.read, "func", None) is not _read:
         stream.read = partial(_read, stream.read)
 
@@ -254,7 +254,7 @@ async def _read(read: Any, max_bytes: int, timeout: float | None = None) -> byte
 
 
 async def _seen(watch: Callable[[object], None] | None, name: str, info: Mapping[str, Any]) -> None:
-    """Take new connections from the HTTP library's trace. Reused ones are not in it."""
+    """Learn of new connections by the HTTP library's trace, which does not report reused ones."""
     if name.endswith((".connect_tcp.complete", ".connect_unix_socket.complete", ".start_tls.complete")):
         _limit_reads(info["return_value"])
         if watch is not None:

@@ -46,7 +46,7 @@ from .session import AsyncRateLimiter, AsyncSession
 if not TYPE_CHECKING:
     from .._http.parts import part
 if TYPE_CHECKING:
-    from functools import cached_property as part  # stands last: documentation tools know this one
+    from functools import cached_property as part  # under this name, as documentation tools know only this one
 
     from .batches import AsyncBatches
     from .chain_witness import AsyncChainWitness
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PAID_READ = 90.0
-"""Seconds to wait for a paid answer: a settlement waits for a block."""
+"""Seconds to wait for a paid response: a settlement waits for a block."""
 
 
 class AsyncMarketClient(AsyncBaseClient):
@@ -83,7 +83,7 @@ class AsyncMarketClient(AsyncBaseClient):
             it only if it opened it.
         pay_to: the only addresses to pay. By default the first address paid is remembered, and a change is refused.
         allow_upfront: also pay services that take the money before they do the work (`paymentFlow: upfront`), where
-            they offer nothing else. They may take it and answer with an error: then the payment is in doubt.
+            they offer nothing else. They may take it and respond with an error: then the payment is in doubt.
         base_url: the service's URL; else TRADE_MARKET_BASE_URL, TRADE_BASE_URL, that of the profile, or that of
             `http_client`.
         send_api_key: also send the API key, which the service is not known to need.
@@ -385,7 +385,7 @@ class AsyncMarketClient(AsyncBaseClient):
     async def aclose(self) -> None:
         """Close the connections, and the ledger if the client opened it. A given ledger or client stays open.
 
-        Payments that are just being sent are waited for, and written down.
+        Payments that are being sent are waited for, and written down.
         """
         if self._owner:  # async only
             await self._paying.exchanges.over()  # async only
@@ -405,7 +405,7 @@ def _witness_of_environment(clock: Clock) -> AsyncChainWitness | None:
         return AsyncChainWitness(*os.environ["TRADE_RPC_URL"].split(), clock=clock)
     except ConfigError as error:
         problem = f"TRADE_RPC_URL: {error.message}"
-    raise ConfigError(problem)  # outside of the handler: frames of the error above have the URLs
+    raise ConfigError(problem)  # outside of the handler: frames of that error contain the URLs
 
 
 def _signer_of_environment() -> Callable[[], Signer] | None:

@@ -58,7 +58,7 @@ class AsyncPager(Generic[M]):
     def __aiter__(self) -> AsyncIterator[M]:
         return _AsyncItems(self.pages())
 
-    if not TYPE_CHECKING:  # type checkers know better
+    if not TYPE_CHECKING:  # type checkers know the base class
 
         def __getitem__(self, index: object) -> NoReturn:
             raise TypeError(

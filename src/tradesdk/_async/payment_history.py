@@ -84,9 +84,9 @@ class AsyncPayments:
         """Resend a payment with the same bytes, and return what it bought. It cannot be taken twice.
 
         This also works in another process, and needs no signer. The answer is kept in the ledger, and resuming again
-        returns it again. An answer that a canceled or killed call paid for and did not get is returned too, however
-        old it is: see `answered_at` of the result. With a witness, a payment whose outcome stays unknown is settled by
-        what the chain says, as `reconcile` does; the error then has its new state.
+        returns it again. That includes an answer that a canceled or killed call paid for and did not get, however old
+        it is: see `answered_at` of the result. With a witness, a payment whose outcome stays unknown is settled by the
+        chain's verdict, as in `reconcile`; the error then has its new state.
 
         Raises:
             PaymentOutcomeUnknownError: the outcome is still unknown, or the payment has expired.
@@ -108,11 +108,11 @@ class AsyncPayments:
         raise blocking_error(await self.get(payment_id))
 
     async def reconcile(self) -> Reconciliation:
-        """Resend payments with an unknown outcome, and list what a person must check.
+        """Resend payments with an unknown outcome, and list those that a person must check.
 
-        With a witness, the chain is asked about the latter. One that was not taken, and can no longer be, is marked as
-        unpaid. One that was taken is at stage TAKEN, with the block as its reason: it stays `unresolved`, as
-        its answer is missing, and only a person can say that it may be bought again. An answered one without a receipt
+        With a witness, the chain is asked about those first. One that was not taken, and can no longer be, is marked as
+        unpaid. One that was taken moves to stage TAKEN, with the block as its reason: it stays `unresolved`, as its
+        answer is missing, and only a person can say that it may be bought again. An answered one without a receipt
         stays answered: its money is spent, or no longer held.
 
         Answers are kept in the ledger as well: `resume` returns them again if this call is interrupted.
@@ -144,7 +144,7 @@ class AsyncPayments:
         )
 
     async def collect(self, payment_id: str) -> Payment:
-        """Say that the answer of a payment is in safe hands, with a client that has `collect=False`.
+        """Note that your program has stored the answer of a payment, with a client that has `collect=False`.
 
         The next equal call is then another purchase. The answer stays in the ledger, for `resume`.
 
@@ -159,21 +159,21 @@ class AsyncPayments:
         """Mark a payment without proof as paid or unpaid, after checking the wallet.
 
         The amount of an unpaid one is no longer held, and the same call signs its nonce again. A paid one is closed:
-        the same call is another purchase, unless it has a name. An answered one, which the service sent no receipt for,
-        stays answered: only whether its amount is spent, or was not taken, is written down. One with a receipt of less
-        than was signed can be marked as paid: the receipt is right, and the rest is no longer held.
+        the same call is another purchase, unless it has a name. An answered one without a receipt stays answered: the
+        mark only says whether its amount is spent, or was not taken. One with a receipt of less than was signed can be
+        marked as paid: the receipt is right, and the rest is no longer held.
 
         Raises:
             PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it may still be taken.
         """
         flags(paid=paid)
         buyer, payment = self._driver.buyer, await self.get(payment_id)
-        is_ours = payment.origin == origin_of(self._driver.session.base_url)  # of other services, the time is not known
+        is_ours = payment.origin == origin_of(self._driver.session.base_url)  # the time of other services is not known
         if is_ours and payment.stage is PaymentStage.SENT:
             await self._driver.sync_clock()
             earliest = buyer.time.earliest(buyer.clock.now(), buyer.clock.monotonic())
             if payment.valid_before + GRACE > earliest:
-                raise not_expired(payment)  # by the local clock it may look expired
+                raise not_expired(payment)  # by the local clock alone it may look expired
         mark = Mark(paid=paid, now=buyer.clock.now())
         return (await in_thread(buyer.ledger.update, payment_id, mark)).payment
 
@@ -197,7 +197,7 @@ class AsyncPayments:
         return marked
 
     async def purchase_secret_ids(self) -> tuple[str | None, str]:
-        """The id of the purchase secret that the ledger knows for this payer, or None, and the id of this client's.
+        """The id of the purchase secret that the ledger has for this payer, or None, and the id of this client's.
 
         If they differ, named purchases are refused (`purchase_secret_changed`).
 
@@ -213,9 +213,9 @@ class AsyncPayments:
         return await ask_signer(ids())
 
     async def accept_purchase_secret(self) -> str:
-        """Accept another purchase secret than the one that this ledger's named purchases of this payer were made with.
+        """Accept this client's purchase secret in place of the one of earlier named purchases of this payer.
 
-        It makes other nonces: names that only other ledgers have paid for can then be paid for once more.
+        A new secret makes new nonces: names that only other ledgers have paid for can then be paid for again.
 
         Returns:
             The id of the new secret.
@@ -255,20 +255,20 @@ class AsyncPayments:
         return addresses(await in_thread(ledger.setting, name))
 
     async def _unresolved(self) -> builtins.list[Payment]:
-        """Payments of which only the chain or a person can say what became of them."""
+        """Payments whose outcome only the chain or a person can decide."""
         taken = await self._pages(partial(self._driver.buyer.ledger.history, stages=(PaymentStage.TAKEN,)))
         found = [*await self._all(PaymentStage.SENT, PaymentStage.ANSWERED), *taken]
         return [one for one in found if one.is_unresolved(self._now(one))]
 
     def _now(self, payment: Payment) -> float:
-        """The local time or, for a payment to this client's service, that one's if it is later: it can't be sent."""
+        """The local time, or the service's if it is later and the payment is to this client's service."""
         buyer = self._driver.buyer
         if payment.origin != origin_of(self._driver.session.base_url):
             return buyer.clock.now()
         return buyer.time.moment(buyer.clock).latest
 
     async def _all(self, *stages: PaymentStage) -> builtins.list[Payment]:
-        """The payments at these stages without proof, or with one of a part."""
+        """The payments at these stages without proof, or with a proof of only a part."""
         return await self._pages(partial(self._driver.buyer.ledger.history, stages=stages, unproven=True))
 
     async def _pages(self, history: Callable[..., builtins.list[Payment]]) -> builtins.list[Payment]:

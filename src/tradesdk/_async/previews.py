@@ -1,4 +1,4 @@
-"""The calls of a market client as quotes and dry runs, of which nothing is paid."""
+"""The calls of a market client as quotes and dry runs, which pay nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class AsyncPreviews(ABC, Generic[R]):
-    """The same calls, of which nothing is paid. Each takes the arguments of the client's method of the same name."""
+    """The same calls, which pay nothing here. Each takes the arguments of the client's method of the same name."""
 
     def __init__(self, driver: AsyncPurchaseDriver) -> None:
         self._driver = driver

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_SLACK = 60.0  # seconds that two clocks of one service may be apart
+_SLACK = 60.0  # seconds that two clocks of one service may differ
 
 
 class AsyncRetryLoop(Generic[T]):
@@ -95,7 +95,7 @@ class AsyncRetryLoop(Generic[T]):
             if found is not None:
                 return found
         if self._last is not None and session.clock.monotonic() >= self._give_up:
-            raise self._last  # no time is left for an answer
+            raise self._last  # no time is left for a response
         self._sent_again += 1
         try:
             return await session.attempt(request, self._give_up)
@@ -105,7 +105,7 @@ class AsyncRetryLoop(Generic[T]):
             raise
 
     async def _look_up(self, lookup: CreateLookup[T]) -> T | None:
-        """The thing that an earlier attempt created; None when there is none."""
+        """Find the object that an earlier attempt created; None if there is none."""
         session = self._session
         new: list[Any] = []
         unsure: list[Any] = []
@@ -159,7 +159,7 @@ class AsyncRetryLoop(Generic[T]):
     def _since(self, headers: Mapping[str, str]) -> tuple[float, float]:
         """When the call began by the service's clock, and the time before which it cannot have created anything.
 
-        `created_at` is in whole seconds, and may come from another machine than `Date`.
+        `created_at` has whole seconds, and may come from another machine than `Date`.
         """
         clock = self._session.clock
         monotonic, wall = self._began or (clock.monotonic(), clock.now())

@@ -26,7 +26,7 @@ class Outgoing(NamedTuple):
     """One request to send. It ends within `deadline` seconds, whatever the `timeout` of a part is."""
 
     method: str
-    target: str  # path and query, quoted, without the path of the base URL
+    target: str  # path and query, quoted, relative to the path of the base URL
     headers: SentHeaders
     body: bytes | None
     timeout: Mapping[str, float | None]  # seconds for `connect`, `read`, `write`, `pool`
@@ -37,16 +37,16 @@ class Outgoing(NamedTuple):
 
 @dataclass
 class Handover:
-    """A payment that is sent once, and what is known of that so far, whatever ends the wait for it."""
+    """A payment that is sent once, and its state so far, however the wait for it ends."""
 
     payment: Payment
-    is_sent: bool = False  # it has gone to the transport
+    is_sent: bool = False  # it was given to the transport
     response: RawResponse | None = None
-    problem: APIError | None = None  # why there is no response, or none that can be read
+    problem: APIError | None = None  # why there is no response, or no readable one
 
 
 class AsyncAnswer(Protocol):
-    """An answer whose body is not read yet."""
+    """A response whose body is not read yet."""
 
     @property
     def status(self) -> int: ...
@@ -61,11 +61,11 @@ class AsyncAnswer(Protocol):
         ...
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """The chunks of the body. Iterating ends once the answer is closed."""
+        """The chunks of the body. Iterating ends once the response is closed."""
         ...
 
     def wait_for(self, seconds: float) -> None:
-        """Read the next chunk within `seconds`, however many pieces it comes in."""
+        """Read the next chunk within `seconds`, in however many pieces it arrives."""
         ...
 
     async def aclose(self) -> None:
@@ -83,16 +83,16 @@ class AsyncSender(Protocol):
     def is_closed(self) -> bool: ...
 
     async def enter(self, timeout: float | None) -> Callable[[], None]:
-        """Wait until fewer requests are on the way than may be. Returns what has to be called at the end of this one.
+        """Wait until fewer requests are in progress than the limit. Returns a function to call at the end of this one.
 
-        Raises `TradeError` when this is closed.
+        Raises `TradeError` if this is closed.
 
-        A stream does not ask: it lasts, and a hundred of them would leave no connection for calls.
+        Streams do not count: they last, and a hundred of them would leave no connection for calls.
         """
         ...
 
     async def send(self, outgoing: Outgoing) -> AsyncAnswer:
-        """Send a request and read the headers of its answer."""
+        """Send a request and read the headers of the response."""
         ...
 
     def tells_if_sent(self, error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""Asks signers, whose methods block or are awaited. The twin in `_sync` is also written by hand."""
+"""Runs the generators that ask signers, whose methods block or are awaited. The twin in `_sync` is also by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def ask_signer(steps: Asked[T]) -> T:
-    """Carry out what asks a signer: what blocks in a thread, and what a signer wants awaited here."""
+    """Run a generator that asks a signer: blocking methods in a thread; awaitables are awaited here."""
     found = await in_thread(advance, steps, partial(next, steps))
     while not isinstance(found, Done):
         given, failed = None, None

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from .session import AsyncSession
 
 _TOKENS_VALID = 3600.0
-"""Seconds that the list of tokens is used."""
+"""Seconds for which the list of tokens is used."""
 _TOKENS_RETRY = 60.0
 """Seconds before it is read again after a failure, or for a symbol that is not in it."""
 _TOKENS_WAIT = 10.0
 _TIME_RETRY = 60.0
-"""Seconds before the service is asked for its time again after it did not tell it."""
+"""Seconds before the service is asked for its time again after a failure."""
 
 
 class AsyncTokenCheck:
@@ -67,5 +67,5 @@ class AsyncTokenCheck:
             text = "the symbols were not checked, because the list of tokens cannot be read: %(reason)s"
             event("tokens_unchecked", text, error)
         else:
-            if len(found.tokens) >= max(1, min(found.total, MAX_SUPPORTED)):  # else the list is not complete
+            if len(found.tokens) >= max(1, min(found.total, MAX_SUPPORTED)):  # else the list is incomplete
                 self._names, self._read_at = TokenNames(found.tokens, found.total), self._tried_at

@@ -1,4 +1,4 @@
-"""Members of a fleet: their names, who was heard of, and what they say to the server."""
+"""Members of a fleet: their names, when they were last seen, and their connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .._values.text import printable
 from ..errors import ErrorCode, FleetError
 
 TABLES = (
-    # Of the last hour: who uses a key, a group or a lease, by the server's time.
+    # The last hour: who uses a key, a group or a lease, by the server's time.
     "CREATE TABLE members (key TEXT, member TEXT, seen TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(), "
     "PRIMARY KEY (key, member))",
 )
@@ -38,17 +38,17 @@ _CODES: dict[Kind, ErrorCode] = {
 
 
 def fleet_error(found: UnusableServerError) -> FleetError:
-    """The error of a part of the fleet that is no ledger."""
+    """The error of a part of the fleet other than the ledger."""
     return FleetError(found.what, code=_CODES.get(found.kind, "fleet_unusable"), hint=found.hint)
 
 
 def member_name() -> str:
-    """A name that no other member has, and that tells people which machine and process it is."""
+    """A name that no other member has; it shows people the machine and the process."""
     return f"{printable(socket.gethostname(), 60)}/{os.getpid()}/{secrets.token_hex(4)}"
 
 
 class MemberLink(Link):
-    """What a member says to the server. `began` is called with each new connection."""
+    """The connection of a member. `began` is called with each new connection."""
 
     def __init__(self, server: Server, began: Callable[[Connection], object] = lambda _: None) -> None:
         super().__init__(server)
@@ -66,7 +66,7 @@ class MemberLink(Link):
         self._began(db)
 
     def run(self, *statements: Statement, patience: float = ANSWER) -> list[list[Row]]:
-        """As `ask`, by one thread at a time; or there is a `FleetError`."""
+        """Run statements as `ask` does, one thread at a time. Raises `FleetError`."""
         with self.lock:
             self._inside = threading.get_ident()
             try:
@@ -81,7 +81,7 @@ class MemberLink(Link):
         raise fleet_error(found)
 
     def end(self, step: Callable[[], object]) -> None:
-        """Do a last step: at once, or in a signal handler that interrupted `run` after that, which would block it."""
+        """Run a last step: now, or, in a signal handler that interrupted `run`, after `run`, as it would block."""
         if self._inside == threading.get_ident():
             self._after = step
         else:

@@ -1,7 +1,7 @@
 """One rate limit for all members with the same API key: a row for each key. Blocking.
 
-The rules are those of `RateWindow`. A claim is one statement, because it is made for every request; what an answer says
-about a new window is decided by `RateWindow` itself, on the locked row.
+The rules are those of `RateWindow`. A claim is one statement, because every request needs one. When a response begins
+a new window, `RateWindow` itself decides on the locked row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..errors import FleetError
 from .member import LEFT, SEEN, MemberLink
 
 TABLES = (
-    # Of the last answer with a new window: limit and reset as in its headers. `remaining` is -1 after a refused claim.
+    # From the last response with a new window: limit and reset as in its header. `remaining`: -1 after a refused claim.
     "CREATE TABLE windows (key TEXT PRIMARY KEY, rate TEXT, reset TEXT, guessed BOOLEAN NOT NULL, remaining BIGINT, "
     "ends DOUBLE PRECISION NOT NULL)",
 )
@@ -52,16 +52,16 @@ _COUNT = "SELECT count(*) FROM members WHERE key = $1 AND seen > clock_timestamp
 _UNSYNCED = "SELECT set_config('synchronous_commit', 'off', false), extract(epoch FROM clock_timestamp())"
 
 _UNKNOWN = Row((None, None, False, None, 0.0))
-"""A window that no answer has told of."""
+"""A window before any response."""
 AWAY = 5.0
-"""Seconds until a server that does not answer is asked again."""
+"""Seconds until a server that did not respond is asked again."""
 _BEAT = 15.0
 
 
 class SharedWindow:
     """The rate limits of a fleet, by key. Threads may share it; each process has one connection.
 
-    The server's time is read when it connects, unless a test gives the time, and goes on by the monotonic clock.
+    The server's time is read when it connects and continues by the monotonic clock, unless a test has its own clock.
     """
 
     def __init__(self, server: Server, clock: Clock, *, alone: bool = True) -> None:
@@ -79,7 +79,7 @@ class SharedWindow:
 
     @property
     def rate_limit(self) -> RateLimit | None:
-        """The rate limit in the last answer that this member got."""
+        """The rate limit in the last response to this member."""
         return self._latest.rate_limit
 
     def claim(self, key: str) -> RateClaim:
@@ -94,16 +94,16 @@ class SharedWindow:
         return RateClaim(wait=wait, name=key, id="" if wait else "granted")
 
     def answered(self, claim: RateClaim, headers: Mapping[str, str]) -> None:
-        """Note what an answer says of the window."""
+        """Read the rate limit in a response."""
         monotonic = self._clock.monotonic()
         self._latest.observe(headers, now=self._clock.now, monotonic=monotonic)
-        with self._link.lock, suppress(FleetError):  # the next claim says so
+        with self._link.lock, suppress(FleetError):  # the next claim raises it
             if claim.name in self._alone:
                 self._alone[claim.name].observe(self._part(headers), now=self._clock.now, monotonic=monotonic)
             self._observe(claim.name, headers)
 
     def failed(self, claim: RateClaim, *, sent: bool) -> None:
-        """Give a claim back whose request was not sent."""
+        """Return a claim whose request was not sent."""
         if claim.id and not sent:
             with self._link.lock, suppress(FleetError):
                 self._known.pop(claim.name, None)
@@ -113,7 +113,7 @@ class SharedWindow:
                 self._run([(_RETURN, (claim.name,))])
 
     def close(self) -> None:
-        """Close the connection, no longer a member. The next use opens another one."""
+        """Close the connection and leave the fleet. The next use opens another one."""
         if self._link.db is not None:
             with suppress(FleetError):
                 self._link.run((LEFT, (self._link.member,)))
@@ -136,10 +136,10 @@ class SharedWindow:
             text = f"{self._link.server.shown} can be used again"
             event("fleet_again", "%(reason)s", level=logging.INFO, reason=text)
         if is_due:
-            # A server that was paused between two statements counts nobody.
+            # If the server was paused between two statements, the count may be 0.
             self._beaten[key], self._members = now, max(1, more[-1][0][0])
         if not rows:
-            return 0.0  # no answer has told of a limit yet
+            return 0.0  # no response has named a limit yet
         self._known[key] = rows[0]
         *_, remaining, ends = rows[0]
         return 0.0 if remaining is None or remaining >= 0 else max(0.001, float(ends) - now)
@@ -160,7 +160,7 @@ class SharedWindow:
         return max(1, limit // self._members)
 
     def _part(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """What an answer says, for one of the members."""
+        """This member's share of the rate limit in a response."""
         limit, left = (count(headers.get(f"x-ratelimit-{name}")) for name in ("limit", "remaining"))
         of_limit = {} if limit is None else {"x-ratelimit-limit": str(self._share(limit))}
         of_left = {} if left is None else {"x-ratelimit-remaining": str(left // self._members)}
@@ -172,7 +172,7 @@ class SharedWindow:
             return
         known = self._known.get(key)
         if known is not None and (limit, reset) == tuple(known[:2]):
-            if not known[2] and known[3] is not None and int(left) < known[3]:  # others use the key, too
+            if not known[2] and known[3] is not None and int(left) < known[3]:  # other programs use the key too
                 self._run([(_LOWER, (key, int(left), reset, limit))])
             return
         _, _, (row,) = self._run([("BEGIN", ()), (_ADD, (key,)), (_LOCK, (key,))])
@@ -187,7 +187,7 @@ class SharedWindow:
         return self._clock.monotonic() + self._offset
 
     def _run(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """As `Link.run`; without asking, if there was no answer a moment ago."""
+        """Run as `Link.run`; fail at once if the server did not respond a moment ago."""
         if self._away is not None and self._clock.monotonic() < self._ask_again:
             raise self._away.with_traceback(None)
         try:
@@ -198,7 +198,7 @@ class SharedWindow:
             raise
 
     def _began(self, db: Connection) -> None:
-        # A window is not money: what a crash of the server undoes, the next answers say again.
+        # A window is not money: after a crash of the server, the next responses restore it.
         ((row,),) = db.run([(_UNSYNCED, ())])
         if isinstance(self._clock, SystemClock):
             self._offset = float(row[1]) - self._clock.monotonic()

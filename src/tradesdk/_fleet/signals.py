@@ -1,7 +1,16 @@
-"""Signals of a fleet in PostgreSQL: a relay stores them, members take them. Blocking; all leases are by server time.
+"""Signals of a fleet in PostgreSQL: a relay stores them, members take them.
 
-A stored signal has a number (`seq`). Only the relay stores, with its row of `relays` locked, so that numbers become
-visible in their order, and who has read up to one has read all before it.
+Blocking; `_async` calls it in threads. All leases are by the server's time.
+
+Who may write: only the relay that holds the lease writes `relays` and `signals`. Each of its writes checks its `fence`,
+so one that has lost the lease writes nothing. Members write `groups` and `pending`; a signal in `pending` belongs to
+its `owner` until its lease ends (`until`).
+
+What is read: a stored signal has a number (`seq`). The relay stores with its row of `relays` locked, so numbers become
+visible in order: a member that has read up to one has read all before it.
+
+Who waits: members, for a notification (`Member.descriptor`) or `Member.wait` seconds; relays without the lease, as
+long as `Relay.take` says.
 """
 
 from __future__ import annotations
@@ -22,9 +31,9 @@ from .bodies import Behind, LeaseLostError, Stored
 from .member import LEFT, SEEN, MemberLink
 
 TABLES = (
-    # One row for each source: a chain of a service. Who holds the lease stores signals; `fence` counts holders.
-    # `trimmed` is the last number that was deleted. Times of the service: `since` when it began, `position` of the last
-    # signal, `trimmed_time` of the last one that was deleted.
+    # One row for each source: a chain of a service. The holder of the lease stores signals; `fence` counts holders.
+    # `trimmed` is the last number that was deleted. Times are the service's: `since` is when it began, `position` is of
+    # the last signal, `trimmed_time` of the last deleted one.
     "CREATE TABLE relays (source TEXT PRIMARY KEY, holder TEXT NOT NULL, fence BIGINT NOT NULL, "
     "lease DOUBLE PRECISION NOT NULL, until TIMESTAMPTZ NOT NULL, "
     "since DOUBLE PRECISION NOT NULL, position DOUBLE PRECISION NOT NULL, trimmed BIGINT NOT NULL, "
@@ -33,11 +42,11 @@ TABLES = (
     "id TEXT NOT NULL, time DOUBLE PRECISION NOT NULL, body TEXT NOT NULL, stored TIMESTAMPTZ NOT NULL, "
     "UNIQUE (source, id))",
     "CREATE INDEX signals_in_order ON signals (source, seq)",
-    # Up to which number a group's signals are in `pending`, and the time of the last one. `owner`: the member that it
-    # ends with.
+    # `position` and `time` are of the last signal that was moved to `pending`. `owner`: the member that the group ends
+    # with.
     "CREATE TABLE groups (source TEXT, name TEXT, owner TEXT NOT NULL, position BIGINT NOT NULL, "
     "time DOUBLE PRECISION NOT NULL, PRIMARY KEY (source, name))",
-    # What a group has before it, or some member has in hand: `owner` until then.
+    # Signals that a group has still to take, or a member holds: its `owner` until then.
     "CREATE TABLE pending (source TEXT, name TEXT, seq BIGINT NOT NULL, id TEXT, body TEXT NOT NULL, "
     "time DOUBLE PRECISION NOT NULL, owner TEXT NOT NULL, until TIMESTAMPTZ NOT NULL, tries BIGINT NOT NULL, "
     "PRIMARY KEY (source, name, id))",
@@ -47,15 +56,15 @@ TABLES = (
 )
 
 OVERLAP = 600.0
-"""Seconds that a relay reads again of what an earlier one stored: signals may come out of the order of their times."""
+"""Seconds of signals that a new relay reads again: signals may come out of order."""
 KEPT_ONCE = 90
-"""Days that a key of `once` is remembered."""
+"""Days for which a key of `once` is remembered."""
 AT_ONCE = 100
-"""Signals that are moved, or read, at once."""
+"""The most signals that are moved, or read, at once."""
 _PART = 1000
-"""Signals of the history that are written with one statement: it has to be answered in time."""
+"""The most signals of the history in one statement, which must end in time."""
 POLL = 2.0
-"""Seconds after which a member looks again although nothing woke it."""
+"""Seconds after which a member looks again without a notification."""
 _BEAT = 15.0
 _TRIM = 600.0
 
@@ -70,7 +79,7 @@ def _channel(place: Server) -> str:
 
 def once(link: MemberLink, key: str) -> bool:
     """Whether this is the first call for a key in the fleet."""
-    # An owner of its own for each call: if the answer is lost, the same call made again is still the first.
+    # A new owner for each call: if the response is lost, the repeated statement still finds the call to be the first.
     statement = (
         "INSERT INTO once VALUES ($1, $2, clock_timestamp()) "
         "ON CONFLICT (key) DO UPDATE SET at = once.at WHERE once.owner = $2 RETURNING TRUE"
@@ -79,7 +88,7 @@ def once(link: MemberLink, key: str) -> bool:
     return bool(rows)
 
 
-# The relay
+# The relay.
 
 _TAKE = """
     INSERT INTO relays VALUES ($1, $2, 1, $3, clock_timestamp() + $3 * interval '1 second', $4, $4, 0, $4)
@@ -93,7 +102,7 @@ _RENEW = (
     "UPDATE relays SET until = clock_timestamp() + lease * interval '1 second' WHERE source = $1 AND fence = $2 "
     "RETURNING TRUE"
 )
-# A signal that is dated in the future must not move the position there.
+# A signal dated in the future must not move the position there.
 _ADD = """
     WITH mine AS (
         UPDATE relays SET
@@ -106,7 +115,7 @@ _ADD = """
     )
     SELECT (SELECT count(*) FROM added), pg_notify($6, '') FROM mine
 """
-# All before the first that is kept. What the next relay reads again is kept, so that it is known then; but what is
+# All before the first that is kept. Signals that the next relay reads again are kept, so that it knows them; but one
 # dated far in the future must not keep all others.
 _TRIM_SIGNALS = """
     WITH last AS (
@@ -124,7 +133,7 @@ _TRIM_SIGNALS = """
     DELETE FROM signals USING mine WHERE source = $1 AND seq <= mine.trimmed
 """
 _DELETE_PENDING = "DELETE FROM pending USING gone WHERE pending.source = gone.source AND pending.name = gone.name"
-# Of members that were killed: who is not heard of for an hour is no member.
+# Groups of members that were killed: not seen for an hour.
 _TRIM_GROUPS = f"""
     WITH gone AS (
         DELETE FROM groups WHERE owner <> '' AND NOT EXISTS (SELECT FROM members WHERE member = owner)
@@ -136,24 +145,24 @@ _RELEASE = "UPDATE relays SET until = clock_timestamp() WHERE source = $1 AND fe
 
 
 class Relay:
-    """One that stores the signals of a chain while it holds the lease, or waits for it."""
+    """Stores the signals of a chain while it holds the lease, or waits for the lease."""
 
     def __init__(self, place: Server, chain: int, service: str, *, lease: float, keep: float) -> None:
         self.link = MemberLink(place, self._began)
         self.fence: int | None = None
         self.since = 0.0
-        """Where its stream has to begin."""
+        """Where its stream has to begin, by the service's time."""
         self._place, self._chain, self._source = place, chain, _source(chain, service)
         self._lease, self._keep = lease, keep
         self._trim_at = 0.0
 
     def _began(self, db: Connection) -> None:
-        if self.fence is not None:  # a standby or a backup, which took the server's place, may not have all it stored
+        if self.fence is not None:  # the server may now be a standby or a backup without all of its writes
             self.fence = None
             raise LeaseLostError
 
     def take(self, now: float) -> float:
-        """Take the lease: 0, or seconds until it is worth another try. `now`: where the first relay begins."""
+        """Take the lease. Returns 0, or seconds until the next try. `now`: where the first relay begins."""
         self.fence = None
         rows, ((left,),), _ = self.link.run(
             (_TAKE, (self._source, self.link.member, self._lease, now, OVERLAP)),
@@ -166,7 +175,7 @@ class Relay:
         return 0.0
 
     def renew(self) -> None:
-        """Keep the lease, or raise `LeaseLostError`; and delete old rows now and then."""
+        """Keep the lease, or raise `LeaseLostError`; now and then, delete old rows."""
         (rows,) = self.link.run((_RENEW, (self._source, self.fence)))
         if not rows:
             raise LeaseLostError
@@ -174,17 +183,17 @@ class Relay:
             self._trim_at = SystemClock.monotonic() + _TRIM
             try:
                 self.trim()
-            except FleetError as error:  # what is old may stay for a while
+            except FleetError as error:  # old signals may stay for a while
                 event("fleet_untrimmed", "old signals cannot be deleted: %(reason)s", error, chain=self._chain)
 
     def trim(self) -> None:
-        """Delete what is older than is kept, beside what is stored meanwhile."""
+        """Delete old rows, on a connection of its own: signals are stored meanwhile."""
         with closing(MemberLink(self._place)) as link:
             values = (self._source, self.fence, self._keep, OVERLAP)
             link.run((_TRIM_SIGNALS, values), (_TRIM_GROUPS, ()), (_TRIM_ONCE, ()))
 
     def add(self, item: Stored) -> bool:
-        """Store a signal or gap, or raise `LeaseLostError`. False when it was stored before."""
+        """Store a signal or gap, or raise `LeaseLostError`. False if it was already stored."""
         values = (self._source, self.fence, item.id, item.time, item.body, _channel(self._place))
         (rows,) = self.link.run((_ADD, values))
         if not rows:
@@ -192,13 +201,13 @@ class Relay:
         return bool(rows[0][0])
 
     def release(self) -> None:
-        """Let another relay take over at once. Without a connection, its lease ends by itself."""
+        """Let another relay take over at once. Without a connection, the lease ends by itself."""
         fence, self.fence = self.fence, None
         if self.link.db is not None:
             self.link.run((_RELEASE, (self._source, fence)), (LEFT, (self.link.member,)))
 
 
-# Members
+# Members.
 
 # Where to begin: after what is stored, or before the first signal since a time; -1: before what was deleted.
 _BEGIN = """
@@ -217,7 +226,7 @@ _RELAY = """
 """
 _JOIN = f"INSERT INTO groups SELECT $1, $3, $4, * FROM ({_BEGIN}) begin ON CONFLICT (source, name) DO NOTHING"  # noqa: S608
 _DONE = "DELETE FROM pending WHERE source = $1 AND name = $2 AND owner = $3 AND id = ANY($4) RETURNING id"
-# What this member owns and does not know of was claimed by an answer that was lost.
+# Signals that this member owns but does not know: the response to its claim was lost.
 _CLAIM = """
     WITH next AS MATERIALIZED (
         SELECT source, name, id FROM pending
@@ -244,7 +253,7 @@ _MOVE = """
     FROM last WHERE source = $1 AND name = $2 AND last.seq IS NOT NULL RETURNING g.time
 """
 _NEXT = "SELECT extract(epoch FROM min(until) - clock_timestamp())::float8 FROM pending WHERE source = $1 AND name = $2"
-# Many signals take longer than a transaction may that others wait for. Nobody waits for this one.
+# Many signals may take longer than the limit on transactions. No other transaction waits for this one.
 _UNLIMITED = (
     "SELECT CASE WHEN current_setting('server_version_num')::int >= 170000 "
     "THEN set_config('transaction_timeout', '0', true) END"
@@ -257,12 +266,12 @@ _PUT = """
     WHERE NOT EXISTS (SELECT FROM signals s WHERE s.source = $1 AND s.id = u.id)
     ON CONFLICT (source, name, id) DO NOTHING
 """
-# One member of those that have read the same does it.
+# Of all members that have read the same, one does it.
 _MOVE_ON = """
     UPDATE groups SET position = $4, time = greatest(time, $5)
     WHERE source = $1 AND name = $2 AND position = $3 RETURNING TRUE
 """
-# Within its lease nobody else has had it. So if it is gone, it was deleted by a call whose answer was lost.
+# Within its lease no other member had it. So if it is gone, a call whose response was lost has deleted it.
 _WAS_DONE = """
     SELECT clock_timestamp() < $4
         AND NOT EXISTS (SELECT FROM pending WHERE source = $1 AND name = $2 AND id = $3)
@@ -270,7 +279,7 @@ _WAS_DONE = """
 _GIVE_BACK = "UPDATE pending SET until = 'epoch' WHERE source = $1 AND name = $2 AND owner = $3"
 
 
-# What a member has ends with its group, if that is its own.
+# What a member holds ends with its group, if the group is its own.
 _END = f"""
     WITH gone AS (DELETE FROM groups WHERE source = $1 AND name = $2 AND owner = $3 RETURNING source, name)
     {_DELETE_PENDING}
@@ -278,13 +287,13 @@ _END = f"""
 
 
 class Member:
-    """One of a group, of which one gets each signal. Without a group it has one of its own, which ends with it.
+    """A member of a group; each signal goes to one member. Without a group, it has its own, which ends with it.
 
     Attributes:
-        items: what it has to yield.
-        behind: what it has missed, which has to be read elsewhere first.
-        wait: seconds until it is worth to look again.
-        unrelayed: whether no relay works, or has worked a moment ago.
+        items: signals and gaps to yield.
+        behind: what it has missed, and must first be read elsewhere.
+        wait: seconds until the next look.
+        unrelayed: whether no relay is working, or was working a moment ago.
     """
 
     def __init__(
@@ -314,12 +323,12 @@ class Member:
 
     @property
     def descriptor(self) -> int:
-        """What becomes readable when there is something new; -1: look at once."""
+        """The socket that becomes readable when there is something new; -1: look at once."""
         db = self.link.db
         return -1 if db is None or db.closed or self._woken else db.fileno()
 
     def look(self) -> None:
-        """Get what there is into `items`."""
+        """Take what there is into `items`."""
         self._woken, self.wait = False, 0.0
         if not self._joined:
             joining = (self._source, self._since, self._who[1], self._owner)
@@ -335,7 +344,7 @@ class Member:
             *self._beat(),
         )
         if not found:
-            # The database was set back, by a backup or a standby: some of what was taken comes again.
+            # The database was restored from a backup, or is a standby: some signals come again.
             if self._time:
                 self._since, self._before = self._time - OVERLAP, self._time
             self._joined = False
@@ -365,7 +374,7 @@ class Member:
         return bool(rows)
 
     def _has_had(self, item_id: str) -> bool:
-        """Whether it comes again to the only member of a group: from a database that was set back, or the history."""
+        """Whether the only member of a group has had it: a restored database or the history repeats signals."""
         return bool(self._owner) and item_id in self._recent
 
     def _beat(self) -> list[Statement]:
@@ -379,7 +388,7 @@ class Member:
         if relay:
             trimmed, since, end, self.unrelayed = relay[0]
             if position < trimmed:
-                if position < 0:  # it has taken nothing, and asked for what is after `time`
+                if position < 0:  # it has taken nothing, and wants what is after `time`
                     start, taken = time, None
                 else:
                     taken = max(min(time, end), since)
@@ -387,9 +396,9 @@ class Member:
                 self.behind = Behind(position, start, end, taken, trimmed)
 
     def recovered(self, behind: Behind, found: Iterable[Stored]) -> None:
-        """Continue after what was read elsewhere, oldest first."""
+        """Continue after what was read elsewhere; `found` has the oldest first."""
         missed = [item for item in found if not self._has_had(item.id)]
-        with self.link.lock:  # `once` of another thread must not get into this transaction
+        with self.link.lock:  # keeps `once` of another thread out of this transaction
             try:
                 self.link.run(("BEGIN", ()), (_UNLIMITED, ()))
                 for first in range(0, len(missed), _PART):
@@ -404,7 +413,7 @@ class Member:
         self.behind = None
 
     def done(self, item_id: str) -> bool:
-        """Mark a signal as done. False when it was not held."""
+        """Mark a signal as done. False if this member did not hold it."""
         until = self._held.get(item_id)
         rows, ((was_done,),) = self.link.run(
             (_DONE, (*self._who, self.link.member, [item_id])), (_WAS_DONE, (*self._who, item_id, until))
@@ -417,7 +426,7 @@ class Member:
         self._done.add(item_id)
 
     def leave(self) -> None:
-        """Give back what is held. Without a connection, its lease ends by itself."""
+        """Give back what is held. Without a connection, the leases end by themselves."""
         if self.link.db is not None:
             me = (*self._who, self.link.member)
             self._held.clear()

@@ -1,4 +1,4 @@
-"""What a fleet looks like from its server: who is there, and how far each is."""
+"""The state of a fleet, as its server shows it: who is there, and how far each has read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RelayStatus:
     Attributes:
         chain: 8453 or 56.
         service: where its signals come from.
-        holder: who has, or had, the lease: host, process and a random part.
+        holder: who has the lease, or had it last: host, process and a random part.
         is_working: whether the lease is in force.
         signals: how many signals are stored.
         newest: time of the newest one, by the service.
@@ -45,9 +45,9 @@ class GroupStatus:
         name: its name.
         waiting: signals that no member has yet.
         in_hand: signals that a member has, within its lease.
-        late: signals whose member has let its lease pass: they come again.
+        late: signals whose member let its lease end: they are delivered again.
         oldest: time of the oldest signal that is not done.
-        position: time of the newest signal that the group has come to.
+        position: time of the newest signal that the group has reached.
     """
 
     chain: int
@@ -62,12 +62,12 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """A member that was heard of in the last minute.
+    """A member that was seen in the last minute.
 
     Attributes:
         name: host, process and a random part.
         uses: `signals/CHAIN/GROUP`, `signals/CHAIN`, `relay/CHAIN` or `rate`.
-        seen: seconds since it was heard of.
+        seen: seconds since it was last seen.
     """
 
     name: str
@@ -81,9 +81,9 @@ class WindowStatus:
 
     Attributes:
         key: a fingerprint of the key.
-        limit: requests a minute, as the service says.
-        remaining: requests that are left until `resets`; None: not known.
-        resets: when it starts again.
+        limit: requests per minute, as the service says.
+        remaining: requests left until `resets`; None if unknown.
+        resets: when the limit starts again.
     """
 
     key: str
@@ -114,7 +114,7 @@ class FleetStatus:
 
 
 _NOW = "SELECT extract(epoch FROM clock_timestamp())::float8, split_part(current_setting('server_version'), ' ', 1)"
-# Each part with what is made of a row.
+# Each part: its statement, and how a row is read.
 _PARTS = {
     "relays": (
         RelayStatus,
@@ -160,9 +160,9 @@ _PARTS = {
 
 
 def status(place: Server) -> FleetStatus:
-    """Read it, each part by itself."""
+    """Read the status, each part by itself."""
     with closing(MemberLink(place)) as link:
-        link.run((_NOW, ()))  # which connects
+        link.run((_NOW, ()))  # connects
         began = SystemClock().now()
         ((now, version),), missing = link.run((_NOW, ()), (MISSING, (names_of(TABLES), f'"{place.schema}"')))
         check(place, missing)

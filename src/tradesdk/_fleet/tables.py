@@ -1,4 +1,4 @@
-"""The tables of a fleet: made together, and found missing."""
+"""The tables of a fleet: created together, and checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .member import MemberLink, fleet_error
 
 TABLES = (*member.TABLES, *rate.TABLES, *signals.TABLES)
 MISSING = "SELECT name FROM unnest(?::text[]) AS name WHERE to_regclass(? || '.' || name) IS NULL"
-# Of a new table or a restored dump nothing is known, so the server would read all of it. It may take long.
+# A new table or a restored dump has no statistics, so the server would read whole tables. Analyzing may take long.
 _UNKNOWN = (
     "SELECT relname::text FROM pg_class WHERE relnamespace = to_regnamespace(?) AND relname = ANY(?) AND reltuples < 0"
 )
@@ -27,7 +27,7 @@ _UNLIMITED = (
 
 
 def create(place: Server, more: Sequence[str]) -> bool:
-    """Create the schema and all tables, with `more` of them, unless they are there. Returns whether it did."""
+    """Create the schema and all tables, and the tables in `more`, unless they exist. Returns whether it created any."""
     statements = [*more, *TABLES]
     names = names_of(statements)
     schema = f'"{place.schema}"'
@@ -53,7 +53,7 @@ def create(place: Server, more: Sequence[str]) -> bool:
 
 
 def names_of(statements: Sequence[str]) -> list[str]:
-    """The tables that statements create."""
+    """The names of the tables that statements create."""
     return [name for one in statements for name in re.findall(r"CREATE TABLE (\w+)", one)]
 
 

@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 MAX_PAGE = 100
 CHAINS = (8453, 56)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST_SECOND = 253402300799  # of the year 9999
+_LAST_SECOND = 253402300799  # in the year 9999
 
 
 def wrong_argument(name: str, expected: str, value: object) -> InvalidArgumentError:
@@ -41,7 +41,7 @@ def wrong_setting(name: str, expected: str, value: object) -> ConfigError:
 
 
 def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
-    """A function whose TypeError names `right` when `not_` is given: the service calls a chain one or the other."""
+    """Decorates a function: its TypeError for `not_` names `right`, as the service uses both names for a chain."""
 
     def named(function: F) -> F:
         @wraps(function)
@@ -66,7 +66,7 @@ def no_attribute(owner: object, name: str) -> AttributeError:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether it is an integer, of Python or of numpy. What is kept of it is `int(value)`."""
+    """Whether it is an integer, of Python or numpy. It is kept as `int(value)`."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -82,7 +82,7 @@ def optional_whole(name: str, value: int | None, least: int | None = None, most:
 
 
 def flags(wrong: Callable[[str, str, object], TradeError] = wrong_argument, /, **given: object) -> None:
-    """Refuse anything but True and False: what looks like a no, such as "no", would be a yes."""
+    """Refuse anything but True and False: a text such as "no" would count as True."""
     for name, value in given.items():
         if not isinstance(value, bool):
             raise wrong(name, "True or False", value)
@@ -144,7 +144,7 @@ def file_path(name: str, path: str | os.PathLike[str]) -> Path:
 
 
 def comparable(text: str) -> str:
-    """A name for comparing: the service may trim it or normalize its accents."""
+    """A name in a form for comparing: the service may trim it or normalize its accents."""
     return unicodedata.normalize("NFC", text).strip()
 
 
@@ -168,7 +168,7 @@ def seconds(name: str, value: float, *, least: float = 0.0, most: float = sys.fl
 
 
 def settings(name: str, model: type[M], value: M | Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The fields of `value` that are set. An unknown field is refused: it would silently do nothing."""
+    """The fields of `value` that are set. An unknown field is refused: it would silently have no effect."""
     if value is None:
         return None
     if isinstance(value, Mapping):

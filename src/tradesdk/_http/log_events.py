@@ -1,6 +1,6 @@
 """Fields of the log records of `tradesdk`: `record.event` is one of `LogEvent`. docs/errors.md lists them.
 
-`listener` learns of the same events, and of the begin and end of calls, purchases and connections.
+`listener` gets the same events, and the begin and end of calls, purchases and connections.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tradesdk")
 wire = logging.getLogger("tradesdk.wire")
-"""For whole requests and answers: see `wire_logging`, which is imported only when it is on."""
+"""For whole requests and responses: see `wire_logging`, which is imported only when it is on."""
 
 LogEvent = Literal[
     "profile_overridden",
@@ -87,7 +87,7 @@ class LogFields(TypedDict, total=False):
 
 
 class Span(AbstractContextManager[Any], Protocol):
-    """Something under way. Events inside the block belong to it, and an error that leaves the block ends it."""
+    """Something in progress. Events inside the block belong to it, and an error that leaves the block ends it."""
 
     def end(self, result: object = None) -> None:
         """End it. Ending again does nothing."""
@@ -95,14 +95,14 @@ class Span(AbstractContextManager[Any], Protocol):
 
 
 class Listener(Protocol):
-    """Learns of what happens, whatever the log is set to show. It must not raise."""
+    """Receives all events, whatever the log level. It must not raise."""
 
     def note(self, name: str, level: int, fields: Mapping[str, Any]) -> None:
-        """An event of the log, or `sign`, which is none."""
+        """An event of the log, or `sign`, which is not logged."""
         ...
 
     def begin(self, name: Literal["call", "submission", "purchase", "connection"], **fields: Any) -> Span:
-        """Begin a span. It ends with its block, but a connection, whose block is entered whenever a stream works."""
+        """Begin a span. It ends with its block, except a connection's: a stream enters that block whenever it works."""
         ...
 
     def headers(self) -> Sequence[tuple[bytes, bytes]]:
@@ -112,11 +112,11 @@ class Listener(Protocol):
 
 class _NoSpan(nullcontext[Any]):
     def end(self, result: object = None) -> None:
-        """Nothing has begun."""
+        """Do nothing: no span has begun."""
 
 
 listener: Listener | None = None
-"""Without one, a look at this is all that spans cost. Another thread may set it, so read it once."""
+"""None: spans cost only this check. Another thread may set it, so read it once."""
 
 NO_SPAN = _NoSpan()
 
@@ -141,7 +141,7 @@ def event(
 
 
 def is_shown(to: logging.Logger, level: int) -> bool:
-    """Whether the program wants such records; a logger of its own that raises gets none."""
+    """Whether the program wants such records. If its own logger class raises, it gets none."""
     try:
         return to.isEnabledFor(level)
     except failures(Exception):
@@ -149,10 +149,10 @@ def is_shown(to: logging.Logger, level: int) -> bool:
 
 
 def log(to: logging.Logger, level: int, text: str, argument: object, fields: Mapping[str, Any]) -> None:
-    """Log a record for the caller's caller. What a program's factory, filter or handler raises is dropped here."""
+    """Log a record as of the caller's caller. Errors of a program's factory, filter or handler are dropped here."""
     if not is_shown(to, level):
         return
-    for extra in (fields, None):  # a factory may have set one of our names
+    for extra in (fields, None):  # a factory may have set one of our field names
         with suppress(Exception):
             file, line, function, _ = to.findCaller(stacklevel=3)
             record = to.makeRecord(to.name, level, file, line, text, (argument,), None, function, extra)
@@ -161,18 +161,18 @@ def log(to: logging.Logger, level: int, text: str, argument: object, fields: Map
     else:
         return
     if passed:
-        with suppress(Exception):  # not again: some handlers may have it
+        with suppress(Exception):  # no second attempt: some handlers may have it
             to.callHandlers(passed if isinstance(passed, logging.LogRecord) else record)
 
 
 def limiter_failed(error: Exception) -> None:
-    """Log that a rate limiter raised when it was told of a request that was made."""
+    """Log that a rate limiter raised an error after a request was sent."""
     text = "the rate limiter failed: %(reason)s"
     event("rate_limiter_failed", text, reason=printable(f"{type(error).__name__}: {error}", 300))
 
 
 def ledger_failed(error: TradeError, payment_id: str) -> None:
-    """Log that something about a payment could not be written down; the call goes on."""
+    """Log that something about a payment could not be written; the call continues."""
     event("ledger_failed", "payment %(payment_id)s: %(reason)s", error, level=logging.ERROR, payment_id=payment_id)
 
 

@@ -1,4 +1,4 @@
-"""What is imported when it is first used, such as the parts of a client."""
+"""Imports at first use, such as the parts of a client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Decorates what imports, which opens files."""
+    """Decorates a function that imports, which opens files."""
     try:
         yield
     except (ImportError, OSError) as error:
@@ -25,7 +25,7 @@ def loading() -> Iterator[None]:
 
 
 class _NoClient:
-    """Stands for a client where there is only its class."""
+    """In place of a client where only its class is needed."""
 
     def __getattr__(self, name: str) -> _NoClient:
         return self
@@ -35,7 +35,7 @@ class _NoClient:
 
 
 class part(cached_property[T]):
-    """A `cached_property` that shows its methods on the class, too: `create_autospec(TradeClient)` looks there."""
+    """A `cached_property` whose methods are on the class too: `create_autospec(TradeClient)` looks there."""
 
     def __init__(self, func: Callable[[Any], T]) -> None:
         super().__init__(loading()(func))

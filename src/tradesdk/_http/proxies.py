@@ -1,4 +1,4 @@
-"""The proxy for a URL: which variable names it, and whether NO_PROXY excludes the host. As curl and Go decide it."""
+"""The proxy for a URL: which variable names it, and whether NO_PROXY excludes the host. The rules of curl and Go."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLACE = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s\[\]:]+)(?::(\d{1,5}))?")
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy, and the variable that names it. The URL has neither user nor password."""
+    """A proxy, and the variable that names it. The URL has no user or password."""
 
     name: str
     url: str
@@ -25,19 +25,19 @@ class Proxy:
 
 
 def proxy_for(origin: Origin, environ: Mapping[str, str]) -> Proxy | None:
-    """The proxy for requests to `origin`, which is another machine."""
+    """The proxy for requests to `origin`, which must be another machine."""
     host, scheme = origin.host.decode(), origin.scheme.decode()
     no_proxy = environ.get("no_proxy") or environ.get("NO_PROXY", "")
     for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY"):
         value = environ.get(name, "").strip()
-        if not value or (name == "HTTP_PROXY" and "REQUEST_METHOD" in environ):  # a header of a CGI request may set it
+        if not value or (name == "HTTP_PROXY" and "REQUEST_METHOD" in environ):  # a CGI request could set it
             continue
         return None if excluded(host, origin.port, no_proxy) else _parsed(name, value)
     return None
 
 
 def excluded(host: str, port: int, no_proxy: str) -> bool:
-    """Whether a word of NO_PROXY means this host. Words that mean nothing are skipped, as everywhere."""
+    """Whether a word of NO_PROXY means this host. Invalid words are skipped, as in other programs."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -62,7 +62,7 @@ def excluded(host: str, port: int, no_proxy: str) -> bool:
 
 
 def _parsed(name: str, value: str) -> Proxy:
-    """By hand: a password may contain `#`, `/` or `@`, which ends the host for other parsers of URLs."""
+    """Parse a proxy URL. A password may contain `#`, `/` or `@`, at which other parsers end the host."""
     scheme, given, rest = value.partition("://")
     if not given:
         scheme, rest = "http", value.removeprefix("//")

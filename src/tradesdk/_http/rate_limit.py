@@ -1,4 +1,4 @@
-"""The rate limit on the client's side: how long to hold a request back, to avoid a 429. No I/O."""
+"""The rate limit in the client: how long to delay a request to avoid a 429. No I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .._values.http import RateLimit
 from .service_time import reset_time, server_now
 
 _WINDOW = 60.0  # limits are per minute
-_FARTHEST = _WINDOW + 5  # a reset further away is not believed: it or a clock is wrong
+_FARTHEST = _WINDOW + 5  # a later reset is ignored: it, or a clock, is wrong
 
 
 def rate_limit(headers: Mapping[str, str]) -> RateLimit | None:
@@ -24,14 +24,14 @@ def rate_limit(headers: Mapping[str, str]) -> RateLimit | None:
 
 
 def count(text: str | None) -> int | None:
-    """The number in a header; None when it is missing or no plausible one."""
+    """The number in a header; None if it is missing or not plausible."""
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 class RateWindow:
     """Counts the requests left in the current window: the last number from the service, minus what was sent since.
 
-    When none are left, requests wait for the reset. After it, the same limit is assumed until an answer names
+    When none are left, requests wait for the reset. After it, the same limit is assumed until a response names
     another, so that many waiting tasks do not all start at once.
     """
 
@@ -39,14 +39,14 @@ class RateWindow:
         self._lock = threading.Lock()
         self._limit: str | None = None
         self._reset: str | None = None  # as in the header
-        self._guessed = False  # that reset is past, and the current window is assumed
+        self._guessed = False  # that reset has passed, and the current window is assumed
         self._left: int | None = None
         self._ends = 0.0  # monotonic time of the reset
         self._latest: Mapping[str, str] | None = None
 
     @classmethod
     def restored(cls, limit: str | None, reset: str | None, guessed: bool, left: int | None, ends: float) -> RateWindow:
-        """A window from its `state`, which others may have changed since."""
+        """A window from its `state`, which other processes may have changed."""
         window = cls()
         window._limit, window._reset, window._guessed, window._left, window._ends = limit, reset, guessed, left, ends
         return window
@@ -57,7 +57,7 @@ class RateWindow:
 
     @property
     def rate_limit(self) -> RateLimit | None:
-        """The rate limit in the last answer that had one; None before that."""
+        """The rate limit in the last response that had one; None before that."""
         return None if self._latest is None else rate_limit(self._latest)
 
     def claim(self, monotonic: float) -> float:
@@ -71,7 +71,7 @@ class RateWindow:
                 if over and self._limit is None:
                     self._left = None
                 elif over:
-                    self._left = max(1, int(self._limit or 0))  # with 0, no request would ever get an answer
+                    self._left = max(1, int(self._limit or 0))  # with 0, no request would ever get a response
                     self._guessed = True
                     self._ends += _WINDOW * (1 + (monotonic - self._ends) // _WINDOW)
                 if self._left:
@@ -89,7 +89,7 @@ class RateWindow:
                 self._left += 1
 
     def observe(self, headers: Mapping[str, str], *, now: Callable[[], float], monotonic: float) -> None:
-        """Take in what an answer says. `now`: the local clock in Unix seconds."""
+        """Read the rate limit in a response. `now`: the local clock in Unix seconds."""
         reset, limit = headers.get("x-ratelimit-reset"), headers.get("x-ratelimit-limit")
         left = count(headers.get("x-ratelimit-remaining"))
         if left is None or reset is None:
@@ -109,7 +109,7 @@ class RateWindow:
             ends = monotonic + max(0.0, away)
             guessed = self._guessed and limit == self._limit
             if limit == self._limit and self._reset is not None and not guessed and ends < self._ends - 1:
-                return  # a late answer from an older window
+                return  # a late response of an older window
             self._left = min(self._left or 0, left) if guessed else left
             self._limit = None if count(limit) is None else limit
             self._reset, self._ends, self._guessed = reset, ends, False

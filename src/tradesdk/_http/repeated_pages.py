@@ -20,7 +20,7 @@ class Repeats:
 
     def nothing_new(self, ids: list[str]) -> bool:
         """Whether a page has only items that came before, or is empty like the thousand pages before it."""
-        if not ids:  # a service that filters after reading may send a few
+        if not ids:  # a service that filters after reading may send a few empty pages
             self._empty += 1
             return self._empty > _MOST_EMPTY
         self._empty = 0

@@ -1,4 +1,4 @@
-"""Requests as values: method, path, query, body, and how to read the answer. No I/O."""
+"""Requests as values: method, path, query, body, and how to read the response. No I/O."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OPERATIONS: dict[str, Operation] = {
 
 @dataclass(frozen=True, slots=True)
 class CreateLookup(Generic[T]):
-    """How to find out whether a create happened: list, compare, read by id (`fetch`; else the item is it)."""
+    """How to find out whether a create happened: list, compare, read by id (`fetch`; None: use the list's item)."""
 
     listing: Listing[Any]
     expected: tuple[object, ...]
@@ -48,9 +48,9 @@ class CreateLookup(Generic[T]):
 
 
 class Request(NamedTuple, Generic[T]):
-    """One request to one endpoint. `target`: path and query, encoded; `lookup` tells whether a create happened.
+    """One request to one endpoint. `target`: path and query, encoded; `lookup` finds out whether a create happened.
 
-    `reads_offers`: a 402 is an answer that `decode` reads, not an error.
+    `reads_offers`: a 402 is a response for `decode`, not an error.
     """
 
     method: str

@@ -1,4 +1,4 @@
-"""Answers: from status, headers and bytes to a model, a page or an error. No I/O."""
+"""Responses: from status, headers and bytes to a model, a page or an error. No I/O."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 MAX_BODY = 4 * 1024 * 1024
 MAX_ERROR_BODY = 64 * 1024
 _GZIP = b"\x1f\x8b"
-_MAX_MEMBERS = 10_000  # of a gzip body: empty ones take time and never reach the size limit
+_MAX_MEMBERS = 10_000  # of a gzip body: empty members take time and never reach the size limit
 
 
 class BodyReader:
@@ -45,7 +45,7 @@ class BodyReader:
             self.problem = f"its content encoding is {printable(coding, 60)}; only gzip is accepted"
 
     def feed(self, chunk: bytes) -> bool:
-        """Take a chunk; False when no more is needed."""
+        """Add a chunk; False when no more is needed."""
         self._taken += len(chunk)
         if self._gzip is None:
             return self._collect(chunk)
@@ -79,7 +79,7 @@ class BodyReader:
         return True
 
     def content(self) -> bytes:
-        """The body as read. `problem` is then set if something is wrong with it."""
+        """The body as read; `problem` is set if something is wrong with it."""
         body = b"".join(self._chunks)
         unfinished = self._gzip is not None and not self._gzip.eof and self._taken > 0
         if unfinished and self.problem is None and self._room >= 0:
@@ -127,12 +127,12 @@ def status_error(method: str, url: str, response: RawResponse, *, now: float) ->
 
 
 def is_of_market_data(error: APIStatusError) -> bool:
-    """Whether an error has the form of the market data's own: a text, and no code."""
+    """Whether an error has the form of the market-data API: a text and no code."""
     return error.service_code is None and service_error(error.body) is not None
 
 
 def failure_of(error: Exception) -> Failure:
-    """The error as the retry policy takes it."""
+    """The error in the form of the retry policy."""
     if isinstance(error, APIConnectionError):
         if not error.temporary:
             return Failure(FailureCause.HOPELESS)
@@ -155,7 +155,7 @@ def _plain_reason(response: RawResponse) -> str:
         return f"{phrase}: redirects are never followed; check the base URL"
     kind = response.headers.get("content-type", "").partition(";")[0].strip()
     if response.content and kind and kind != "application/json":
-        return f"{phrase} (the answer is {printable(kind, 60)}, so it may not come from the service itself)"
+        return f"{phrase} (the response is {printable(kind, 60)}, so it may not come from the service itself)"
     return phrase
 
 
@@ -164,7 +164,7 @@ def moment_after(now: float, seconds: float | None) -> datetime | None:
     if seconds is None:
         return None
     try:
-        return datetime.fromtimestamp(now + seconds, UTC)  # what a caller who adds them gets, to the microsecond
+        return datetime.fromtimestamp(now + seconds, UTC)  # the same, to the microsecond, as if the caller adds them
     except (OverflowError, ValueError, OSError):
         return None
 
@@ -180,7 +180,7 @@ def decode_page(item: type[M], method: str, url: str, response: RawResponse) -> 
 
 
 def decode_nothing(method: str, url: str, response: RawResponse) -> None:
-    """Nothing is expected. What is no JSON, such as the page of a captive portal, is not from the service."""
+    """Expect an empty body. A body that is not JSON, such as the page of a captive portal, is not from the service."""
     if response.content.strip() and response.status != 204:
         validated(parse_json, "an empty body or JSON", method, url, response)
 
@@ -207,14 +207,14 @@ def validated(validate: Any, expected: str, method: str, url: str, response: Raw
 
 def _what_is_wrong(error: ValueError, response: RawResponse) -> str:
     if not response.content.strip():
-        return f"the answer ({response.status}) is empty"
+        return f"the response ({response.status}) is empty"
     kind = response.headers.get("content-type", "").partition(";")[0].strip()
     try:
         response.json()
     except ValueError as problem:
         declared = f"({printable(kind, 60)}) " if kind and kind != "application/json" else ""
-        return f"the answer {declared}is not JSON: {printable(str(problem), 200)}"
-    return explained(error, "the answer")
+        return f"the response {declared}is not JSON: {printable(str(problem), 200)}"
+    return explained(error, "the response")
 
 
 def explained(error: ValueError, whole: str = "it") -> str:

@@ -37,9 +37,9 @@ class FailureCause(StrEnum):
     NOT_SENT = "not_sent"
     """Never reached the service: connection refused or timed out, temporary failure of name resolution."""
     LOST = "lost"
-    """Sent, at least in part, without a complete answer."""
+    """Sent, at least in part, without a complete response."""
     HOPELESS = "hopeless"
-    """Another attempt cannot help: certificate, unknown host, bad URL or header, unreadable answer."""
+    """Another attempt cannot help: certificate, unknown host, bad URL or header, unreadable response."""
 
 
 class RetryAction(StrEnum):
@@ -58,7 +58,7 @@ class Failure:
     Attributes:
         cause: the kind of failure.
         status: the HTTP status when `cause` is STATUS, else 0.
-        headers: the answer's headers, with lower-case names.
+        headers: the response headers, with lower-case names.
         service_error: whether the service itself sent the error, not a proxy in front of it.
         here: whether this machine refused the connection: nothing listens there.
     """
@@ -75,7 +75,7 @@ class Failure:
         if self.cause is FailureCause.STATUS:
             if self.status == 503:
                 return not self.service_error
-            return self.status >= 500 and self.status not in (501, 505)  # these two mean that nothing was carried out
+            return self.status >= 500 and self.status not in (501, 505)  # 501 and 505 mean that nothing was carried out
         return self.cause is FailureCause.LOST
 
 
@@ -150,7 +150,7 @@ class RetryPolicy:
                 return RetryAction.AGAIN if failure.service_error else again_or_lookup
             case 502 if operation is Operation.QUERY and failure.service_error:
                 return RetryAction.RAISE
-            case status if status in (502, 504) or 520 <= status <= 530:  # of gateways in front
+            case status if status in (502, 504) or 520 <= status <= 530:  # from gateways in front
                 return again_or_lookup
             case 500 if operation is not Operation.CREATE and server_errors < self.max_server_errors:
                 return RetryAction.AGAIN

@@ -1,4 +1,4 @@
-"""The service's time: what the headers of an answer say about it, and an estimate of it between answers. No I/O."""
+"""The service's time: read from response headers, and estimated between responses. No I/O."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from .._system.clock import Clock
 _SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _RESET = re.compile(r"[0-9]{9,11}")
 _AGE = re.compile(r"[0-9]{1,9}")
-_COMMA = re.compile(r",(?! ?[0-9]{2}[ -][A-Z])")  # between values, not the one inside a date
+_COMMA = re.compile(r",(?! ?[0-9]{2}[ -][A-Z])")  # a comma between values, not inside a date
 _LONGEST = 1e12  # seconds, beyond the calendar: a number of any length stays finite
 
 AHEAD = 60.0
-"""Seconds that an event may be ahead of a clock that is known from answers."""
+"""Seconds that an event may be ahead of a clock that is known from responses."""
 A_DAY = 86_400.0
 MAX_DIFFERENCE = 900.0
-"""Seconds by which the service may be behind. It may be ahead only as far as a payment may be valid."""
+"""Seconds that the service may be behind. It may be ahead only as far as a payment may be valid."""
 REPORTED = 15.0
-"""Seconds of difference that are logged as a warning when a payment is signed, and show that a clock was changed."""
+"""Seconds. A larger difference is logged as a warning when a payment is signed, and shows that a clock was changed."""
 TOLERANCE = 5.0
-"""Seconds of difference that are ignored: a `Date` has no fractions, and networks are slow."""
+"""Seconds. A smaller difference is ignored: a `Date` has no fractions, and networks are slow."""
 
 
 def server_now(headers: Mapping[str, str], local_now: float) -> float:
-    """The service's time when it answered: `Date` plus `Age`; the local clock when there is no usable `Date`."""
+    """The service's time when it responded: `Date` plus `Age`; the local clock if there is no usable `Date`."""
     date = server_date(headers)
     return local_now if date is None else date
 
@@ -70,7 +70,7 @@ def _values(headers: Mapping[str, str], name: str) -> list[str]:
 
 
 def parse_http_date(text: str) -> float | None:
-    """Unix seconds of a date as mail and HTTP write it, else None. Without a zone it is UTC."""
+    """Unix seconds of a date in the format of mail and HTTP, or None. Without a zone it is UTC."""
     try:
         moment = parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError):
@@ -79,54 +79,54 @@ def parse_http_date(text: str) -> float | None:
 
 
 class Moment(NamedTuple):
-    """A moment, by all clocks; but for `monotonic` in Unix seconds."""
+    """A moment by all clocks, in Unix seconds except for `monotonic`."""
 
     local: float
     monotonic: float
     service: float  # the best estimate of the service's time
-    latest: float  # the latest one
-    is_known: bool  # an answer had a usable `Date`
+    latest: float  # the latest possible estimate
+    is_known: bool  # whether a response had a usable `Date`
 
 
 class ServiceClock:
-    """The service's time, estimated from its answers, and for a stream from its events.
+    """The service's time, estimated from its responses, and for a stream from its events.
 
-    There are three estimates: the local clock, the `Date` of the last answer plus the monotonic time since, and the
-    local clock plus the difference seen then. None is reliable alone: the local clock may be changed, and a hostile
-    service may send any date. So the latest estimate decides whether an authorization may still be sent, and the
-    earliest whether it has expired. Before the first answer, the local clock may be fast by the largest difference that
-    is accepted. A stream goes by the local clock until there is a `Date`.
+    There are three estimates: the local clock, the `Date` of the last response plus the monotonic time since, and the
+    local clock plus the difference at that response. None is reliable alone: the local clock may be changed, and a
+    hostile service may send any date. So the latest estimate decides whether an authorization may still be sent, and
+    the earliest whether it has expired. Before the first response, the local clock may be fast by the largest accepted
+    difference. A stream uses the local clock until there is a `Date`.
     """
 
     def __init__(self, *, now: float = 0.0, monotonic: float = 0.0) -> None:
         self._offset = now - monotonic  # from the monotonic clock to the service's
         self._had_event = False
         self.is_known = False
-        """Whether an answer had a usable `Date`."""
+        """Whether a response had a usable `Date`."""
         self.difference = 0.0
 
     def observe(self, headers: Mapping[str, str], *, now: float, monotonic: float) -> None:
-        """Take the time from an answer's headers. `now` is the local clock in Unix seconds."""
+        """Read the time from response headers. `now` is the local clock in Unix seconds."""
         date = server_date(headers)
-        if date is None:  # not readable
+        if date is None:  # no usable `Date`
             return
         self.is_known = True
         self._offset = date - monotonic
         self.difference = date - now if abs(date - now) > TOLERANCE else 0.0
 
     def moment(self, clock: Clock, headers: Mapping[str, str] | None = None) -> Moment:
-        """Now. `headers`: those of an answer that has just come, from which the time is taken first."""
+        """The current moment. `headers`: of a response that has just arrived; the time is read from them first."""
         now, monotonic = clock.now(), clock.monotonic()
         if headers is not None:
             self.observe(headers, now=now, monotonic=monotonic)
         return Moment(now, monotonic, self.now(now), self.latest(now, monotonic), self.is_known)
 
     def agrees(self, at: Moment) -> bool:
-        """Whether the service's time is known, and the local clock agrees with it."""
+        """Whether the service's time is known and the local clock agrees with it."""
         return self.is_known and not self.difference and not self.has_parted(at.local, at.monotonic)
 
     def observe_event(self, when: float, monotonic: float) -> None:
-        """Take the time from an event that is ahead. Without a `Date`, also from the first event."""
+        """Read the time from an event that is ahead; without a `Date`, also from the first event."""
         ahead = when - self.at(monotonic)
         first, self._had_event = not self._had_event, True
         if 0 < ahead < self.tolerance or (first and not self.is_known and abs(ahead) < A_DAY):
@@ -146,7 +146,7 @@ class ServiceClock:
         return now + self.difference
 
     def has_parted(self, now: float, monotonic: float) -> bool:
-        """Whether the local clock was changed since the last date: only an answer tells the service's time then."""
+        """Whether the local clock was changed since the last date: then only a response tells the service's time."""
         return self.is_known and abs(self.now(now) - self.at(monotonic)) > REPORTED
 
     def latest(self, now: float, monotonic: float) -> float:

@@ -1,4 +1,4 @@
-"""Settings of a client. Arguments win over environment variables, and those over defaults."""
+"""Settings of a client. Arguments override environment variables, which override defaults."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from .retry import RetryPolicy
 USER_AGENT = f"tradesdk/{__version__} python/{sys.version_info[0]}.{sys.version_info[1]}.{sys.version_info[2]}".encode()
 
 _PORTS = {"http": 80, "https": 443}
-_A_DAY = 86400.0  # in place of "no limit": sockets take no timeout of more than 24 days
+_A_DAY = 86400.0  # for "no limit": sockets refuse timeouts of more than 24 days
 _LONGEST_KEY = 512
 _WALLET_KEY = re.compile(r"0x[0-9a-fA-F]{64}")
 _IN_PATH = "/%:@!$&'()*+,;=~"
-_BRACKETS = re.compile(r"[^\[\]]*|\[[^\[\]]*\](:\d*)?")  # around a whole address, or none: urlsplit takes any
+_BRACKETS = re.compile(r"[^\[\]]*|\[[^\[\]]*\](:\d*)?")  # around the whole host or not at all: urlsplit accepts any
 _ESCAPED = re.compile(r"%[0-9a-fA-F]{2}")
 _USER = re.compile(r"^((?:\w+:)?//)?.*@", re.DOTALL)
 _QUERY = re.compile(r"([?#]).+", re.DOTALL)
@@ -43,7 +43,7 @@ class Timeout:
 
     Attributes:
         connect: to open the connection.
-        read: to wait for the next piece of the answer.
+        read: to wait for the next piece of the response.
         write: to send the next piece of the request.
         pool: to wait for a free connection.
     """
@@ -87,7 +87,7 @@ class SecretPath(str):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What may be a key, as it is sent and as it was before quoting: a node may repeat it."""
+        """The parts that may be a key, as sent and before quoting: a node may repeat them."""
         parts = re.split(r"[/?&=]", self)
         return (*parts, *map(unquote, parts))
 
@@ -133,7 +133,7 @@ class ApiKey:
         return b"Bearer " + self.__last.encode("ascii")
 
     def rate_limit_name(self, api: str) -> str:
-        """The name of the key's rate limit at an API. Nobody can tell the key from it."""
+        """The name of the key's rate limit at an API. The key cannot be derived from it."""
         return hashlib.sha256(f"{api} rate limit ".encode() + self.header()).hexdigest()[:16]
 
     def hidden_in(self, text: str) -> str:
@@ -149,7 +149,7 @@ class ApiKey:
         return text
 
     def without(self, response: RawResponse) -> RawResponse:
-        """The answer without the key."""
+        """The response without the key."""
         headers = {name: self.hidden_in(value) for name, value in response.headers.items()}
         content = self.hidden_in(response.content.decode("latin-1")).encode("latin-1")
         return RawResponse(response.status, Headers(headers.items()).hidden(self.hidden_in), content)
@@ -170,7 +170,7 @@ def _called(source: Callable[[], str]) -> str:
         return source()
     except ConfigError:
         raise
-    except failures(Exception) as error:  # its text is not repeated: it may contain the key
+    except failures(Exception) as error:  # its text is not shown: it may contain the key
         raise _bad_key(f"the function given as api_key= raised {type(error).__name__}; nothing was sent") from error
 
 
@@ -244,7 +244,7 @@ def base_url(
 
 
 def check_base_url(url: str, *, allow_insecure: bool, why_https: str = KEY_IN_THE_OPEN, name: str = "base URL") -> str:
-    """The only spelling of a service's URL: without `/v1`, a slash at the end and a default port."""
+    """The normalized URL of a service: without `/v1`, a slash at the end and a default port."""
     # A URL given by mistake may contain a password or a key, which errors must not show.
     display = printable(_QUERY.sub(r"\1…", _USER.sub(r"\1…@", url)), 120)
     if not url.isprintable() or " " in url or "\\" in url:
@@ -285,10 +285,10 @@ def check_base_url(url: str, *, allow_insecure: bool, why_https: str = KEY_IN_TH
 
 @loading()
 def canonical_host(parts: SplitResult) -> str:
-    """The only spelling of a URL's host: lower case, ASCII (IDNA), no dot at the end, IPv6 in its short form.
+    """The normalized host of a URL: lower case, ASCII (IDNA), no dot at the end, IPv6 in its short form.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a host.
     """
     host = parts.hostname or ""
     if not host.isascii():
@@ -320,7 +320,7 @@ def rpc_url(given: object) -> tuple[str, SecretPath]:
         )
     except ValueError:
         raise ConfigError("the RPC URL cannot be read") from None
-    except ConfigError as error:  # with another hint
+    except ConfigError as error:  # raised again with another hint
         raise ConfigError(error.message) from None
     path = quote(parts.path or "/", safe=_IN_PATH)
     return host, SecretPath(f"{path}?{quote(parts.query, safe=_IN_PATH + '?')}" if parts.query else path)
@@ -339,7 +339,7 @@ def continue_for(seconds: float) -> float:
 
 
 def instance(name: str, value: object, kind: type, expected: str) -> None:
-    """Refuse a setting of the wrong type at once, not when it is first used."""
+    """Refuse a setting of the wrong type now, not at its first use."""
     if value is not None and not isinstance(value, kind):
         raise ConfigError(f"{name} must be {expected}, not {type(value).__name__}")
 
@@ -354,7 +354,7 @@ def http_client(given: object, kind: str) -> None:
 
 
 def rate_limiter(given: object, kind: type) -> None:
-    """Refuse anything but a rate limiter of this flavor: `kind` is its protocol."""
+    """Refuse anything but a rate limiter for this kind of client: `kind` is its protocol."""
     if given is None:
         return
     from inspect import iscoroutinefunction

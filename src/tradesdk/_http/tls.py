@@ -1,4 +1,4 @@
-"""TLS of the SDK's own connections: with certificates of SSL_CERT_FILE or SSL_CERT_DIR, else of certifi."""
+"""TLS of the SDK's own connections, with the certificates of SSL_CERT_FILE or SSL_CERT_DIR, else of certifi."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _HASHED = re.compile(r"[0-9a-f]{8}\.\d+")
 
 
 def check_tls_variables() -> None:
-    """Refuse unusable variables before anything is sent. Without them nothing is read: that takes 20 ms."""
+    """Refuse unusable variables before anything is sent. Without them no file is read: that takes 20 ms."""
     if any(map(os.environ.get, _VARIABLES)):
         tls_context()
 
 
 def tls_context() -> ssl.SSLContext:
-    """Shared by all clients that see the same variables."""
+    """The TLS context, shared by all clients with the same variables."""
     return _context(*(os.environ.get(name) or None for name in _VARIABLES))
 
 
@@ -47,7 +47,7 @@ def _context(file: str | None, folder: str | None, key_log: str | None) -> ssl.S
 
 
 def _check_folder(folders: str) -> None:
-    """OpenSSL takes any folder, and then trusts nobody."""
+    """Refuse an unusable folder. OpenSSL accepts any folder, and then trusts no certificate."""
     reason = "it contains no certificate under its hash; see `openssl rehash`"
     for folder in folders.split(os.pathsep):
         try:

@@ -1,4 +1,4 @@
-"""Errors of httpcore, httpx and httpx2 as ours. The three name their classes alike, so names are compared."""
+"""Errors of httpcore, httpx and httpx2 as ours. The three use the same class names, so names are compared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIBRARIES = frozenset({"httpcore", "httpcore2", "httpx", "httpx2"})
 
 
 def transport_error(error: BaseException, handled: BaseException | None = None) -> bool:
-    """Whether an HTTP library, or a layer below it, raised it for a request, and no signal handler did in between."""
+    """Whether an HTTP library, or a layer below it, raised it for a request, not a signal handler."""
     if raised_by_handler(list(_causes(error, handled))[-1]):
         return False
     return isinstance(error, OSError | UnicodeError | UnsendableError) or next(_names(error), None) is not None
@@ -29,7 +29,7 @@ class UnsendableError(ValueError):
 
 
 def before_sending(error: BaseException) -> bool:
-    """Whether its class shows that nothing was sent, whoever raised it."""
+    """Whether its class shows that nothing was sent, whichever library raised it."""
     names = set(_names(error))
     return isinstance(error, UnsendableError) or bool(
         names & {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError"}
@@ -39,7 +39,7 @@ def before_sending(error: BaseException) -> bool:
 def connection_error(
     error: BaseException, method: str, url: str, *, proxy: str = "", handled: BaseException | None = None
 ) -> APIConnectionError:
-    """The SDK's error for an attempt without a complete answer; an error of something else is raised as it is.
+    """The SDK's error for an attempt without a complete response; any other error is raised unchanged.
 
     Its cause is the first one, such as the refused connection; the layers between only repeat it. `proxy`: the variable
     that names the proxy, if any. `handled`: the error that the caller was handling before the attempt.
@@ -61,7 +61,7 @@ def connection_error(
 
 
 def _names(error: BaseException) -> Iterator[str]:
-    """The names of its class and base classes that an HTTP library defines."""
+    """The names of those of its classes that an HTTP library defines."""
     for one in type(error).__mro__:
         if one.__module__.partition(".")[0] in _LIBRARIES:
             yield one.__name__
@@ -72,12 +72,12 @@ def _explain(
 ) -> tuple[bool, bool, str, ErrorCode | None]:
     """Whether it may have been sent, whether another attempt could help, the message, and the code.
 
-    No code stands for the code of the class.
+    Without a code, the error class has its own.
     """
     reason = printable(str(causes[-1]) or str(error) or type(error).__name__, 200)
     if isinstance(causes[-1], ssl.SSLCertVerificationError):
         return False, False, f"the certificate was refused: {reason}", "certificate_refused"
-    if any(map(too_many_files, causes)):  # what was sent had a connection
+    if any(map(too_many_files, causes)):  # a request that was sent had a connection
         return False, True, f"could not connect: {reason}", "too_many_files"
     for name in _names(error):
         match name:
@@ -100,8 +100,8 @@ def _explain(
                 return False, False, f"the request cannot be sent: {reason}", None
             case "RemoteProtocolError":
                 return True, True, f"the connection was closed early: {reason}", None
-            case "InvalidURL":  # httpx reads where an answer redirects to
-                return True, True, f"the answer cannot be read: {reason}", None
+            case "InvalidURL":  # httpx reads the URL of a redirect
+                return True, True, f"the response cannot be read: {reason}", None
     if isinstance(error, UnsendableError):
         return False, False, f"the request cannot be sent: {reason}", None
     if isinstance(error, TimeoutError):
@@ -110,7 +110,7 @@ def _explain(
 
 
 def _unconnected(causes: Sequence[BaseException], reason: str, of_proxy: str) -> tuple[bool, str, ErrorCode | None]:
-    """The last three of `_explain`. Through a proxy, only TLS is with the service; TCP is with the proxy."""
+    """The last three values of `_explain`. Through a proxy, TCP is with the proxy and only TLS with the service."""
     for cause in causes:
         match cause:
             case ssl.SSLError() if "WRONG_VERSION_NUMBER" in reason:
@@ -135,8 +135,8 @@ def _unconnected(causes: Sequence[BaseException], reason: str, of_proxy: str) ->
 def _causes(
     error: BaseException, handled: BaseException | None = None, *, contexts: bool = False
 ) -> Iterator[BaseException]:
-    # Without `contexts` not `__context__`: that may be unrelated. But httpcore's pool raises its errors again
-    # `from None`, which leaves their cause only there.
+    # Without `contexts`, `__context__` is not used, as it may be unrelated. httpcore's pool raises its errors again
+    # with `from None`, which leaves the cause only there.
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and current is not handled and id(current) not in seen:

@@ -1,4 +1,4 @@
-"""Logs whole requests and answers, for debugging. Secrets are replaced by `****`.
+"""Logs whole requests and responses, for debugging. Secrets are replaced by `****`.
 
 Off by default: turn it on with `logging.getLogger("tradesdk.wire").setLevel(logging.DEBUG)`. `tradesdk` at DEBUG is not
 enough, because bodies are large and show what an account has and does. `record.wire` is a dictionary:
@@ -25,7 +25,7 @@ from .log_events import log, wire
 
 HIDDEN = "****"
 LONGEST_BODY = 4 * 1024
-"""Bytes of a body that a log line shows."""
+"""The most bytes of a body in a log line."""
 
 _SHORTEST = 8  # shorter secrets may be part of a word
 _NAMES = re.compile(r"auth|cookie|secret|token|api[-_]?key|signature|passw", re.IGNORECASE)
@@ -114,12 +114,12 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
     """`text` with `secrets` replaced by `****`, also in their JSON and URL forms.
 
     Also replaced: signatures of 64 or 65 bytes in hexadecimal, and values of JSON fields such as `signature`. Secrets
-    of fewer than 8 characters stay: they may be part of a word.
+    of fewer than 8 characters are not replaced: they may be part of a word.
     """
     text = _FIELD.sub(rf"\g<1>{HIDDEN}", text)
     text = _SIGNATURE.sub(rf"\g<1>{HIDDEN}", text)
     forms = [form for secret in secrets for form in _forms(secret)]
-    while found := [form for form in forms if form in text]:  # again: a replacement may complete another secret
+    while found := [form for form in forms if form in text]:  # repeated: a replacement may complete another secret
         for form in found:
             text = text.replace(form, HIDDEN)
     return text
@@ -134,7 +134,7 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _secrets_of(pairs: Iterable[tuple[str, str]]) -> set[str]:
-    """The values of secret headers, their words (the key in `Bearer KEY`) and the values of cookies."""
+    """The values of secret headers, their words (such as KEY in `Bearer KEY`), and the values of cookies."""
     found = set()
     for name, value in pairs:
         if is_secret(name):

@@ -1,1 +1,1 @@
-"""What `trade` keeps on this machine for one person: where it is, profiles, and the keys that they save."""
+"""What `trade` keeps on this machine for one person: folders, profiles, and their saved keys."""

@@ -1,4 +1,4 @@
-"""What a client takes from the profile that `profile=` or TRADE_PROFILE names."""
+"""The settings that a client takes from a profile, named by `profile=` or TRADE_PROFILE."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ Key: TypeAlias = "str | Callable[[], str] | None"
 def with_profile(
     profile: str | None, base_url: str | None, api_key: Key, *, of_client: str, market: bool, keyed: bool
 ) -> tuple[str | None, Key]:
-    """Base URL and API key, from the profile where neither an argument nor another variable gives them.
+    """Base URL and API key; the profile gives those that neither an argument nor another variable gives.
 
-    One that TRADE_PROFILE names is read only if something is missing; what an argument names is always read.
+    A profile named by TRADE_PROFILE is read only if something is missing; one named by the argument is always read.
 
     Args:
         profile: the argument; None: TRADE_PROFILE names it.
         base_url: the argument.
         api_key: the argument.
         of_client: the base URL of the HTTP client, which comes last; may be empty.
-        market: whether the address is that of market data.
+        market: whether the URL is for market data.
         keyed: whether the client needs a key.
 
     Raises:
-        ConfigError: there is no such profile, it cannot be read, or its key is for another address.
+        ConfigError: there is no such profile, it cannot be read, or its key is for another URL.
     """
     urls = ("TRADE_MARKET_BASE_URL", "TRADE_BASE_URL") if market else ("TRADE_BASE_URL",)
     url_from = "base_url=" if base_url is not None else _first_set(*urls)
@@ -82,7 +82,7 @@ def with_profile(
 
 def saved_profiles() -> list[str]:
     """The names of profiles that a client can use."""
-    with suppress(ConfigError, OSError):  # what is wrong with the file is said where it is asked for
+    with suppress(ConfigError, OSError):  # the commands that need the file report what is wrong with it
         found = Profiles.read(config_folder(os.environ.get("TRADE_HOME"))).tables
         return sorted(name for name, table in found.items() if table.get("kind") != "mock")
     return []

@@ -1,4 +1,4 @@
-"""Files of this person's: settings in TOML, keys."""
+"""Files of one person: settings in TOML, keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .._values.text import printable
 from ..errors import ConfigError
 
 _LARGEST = 256 * 1024
-"""Bytes of a file."""
+"""The most bytes of a file."""
 _FORM = 'correct that line: a setting is NAME = VALUE with text in "", a profile begins with [profiles.NAME]'
 
 
@@ -29,8 +29,8 @@ class SettingsFile:
     """A file of settings, in TOML.
 
     Attributes:
-        path: where it is, or would be.
-        text: what it contains; empty where there is none.
+        path: its path, even if it is missing.
+        text: its content; empty if it is missing.
     """
 
     path: Path
@@ -38,12 +38,12 @@ class SettingsFile:
 
     @staticmethod
     def is_foreign(found: os.stat_result) -> bool:
-        """Whether a file belongs to another user, who is not root: then it is not read."""
+        """Whether a file belongs to another user, other than root: then it is not read."""
         return is_foreign(found)
 
     @classmethod
     def read(cls, path: Path, *, forbidden: int = 0) -> SettingsFile:
-        """Read it. `forbidden`: bits of its mode that would let others change what counts.
+        """Read it. `forbidden`: mode bits with which others could change important settings.
 
         Raises:
             ConfigError: it cannot be read, or others could have written it.
@@ -52,10 +52,10 @@ class SettingsFile:
 
     @property
     def table(self) -> dict[str, Any]:
-        """What it says, read anew each time.
+        """Its content, parsed at each call.
 
         Raises:
-            ConfigError: it is not TOML; the line and the column are named.
+            ConfigError: it is not TOML; the error names the line and the column.
         """
         if not self.text:
             return {}
@@ -64,15 +64,15 @@ class SettingsFile:
         try:
             return tomllib.loads(self.text)
         except tomllib.TOMLDecodeError as error:
-            # The line may be a key that somebody put there: it is not repeated.
+            # Do not show the line: it may be a key that was put there by mistake.
             said = f"{str(error)[:1].lower()}{str(error)[1:]}"
-        except (RecursionError, ValueError):  # of Python's own, for a number of thousands of digits
+        except (RecursionError, ValueError):  # Python's own error, for a number with thousands of digits
             raise invalid_profile(f"{_shown(self.path)} has a value that cannot be read", _FORM) from None
-        raise invalid_profile(f"{_shown(self.path)}: {said}", _FORM)  # outside: the error above has the text
+        raise invalid_profile(f"{_shown(self.path)}: {said}", _FORM)  # that error contains the text
 
 
 def own_text(path: Path, *, forbidden: int = 0) -> str | None:
-    """The text of a file of this user; None when it is missing. `forbidden`: rights that others must not have.
+    """The text of a file of this user; None when it is missing. `forbidden`: mode bits that it must not have.
 
     Raises:
         ConfigError: it cannot be read, or others could have read or written it.
@@ -107,7 +107,7 @@ def own_text(path: Path, *, forbidden: int = 0) -> str | None:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-    raise invalid_profile(f"{shown} is not text in UTF-8 (line {line})", "save it as UTF-8")  # the error has the bytes
+    raise invalid_profile(f"{shown} is not text in UTF-8 (line {line})", "save it as UTF-8")
 
 
 def is_foreign(found: os.stat_result) -> bool:

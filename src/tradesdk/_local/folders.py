@@ -1,4 +1,4 @@
-"""Where files of this person live."""
+"""The folders with the files of one person."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ..errors import ConfigError
 
 
 def data_folder(home: str | None, of: str = "data") -> Path:
-    """`home` (what TRADE_HOME says), else the platform's folder for data of `trade`. It may not exist yet.
+    """`home` (the value of TRADE_HOME), else the platform's data folder of `trade`. It may not exist yet.
 
     Raises:
-        ConfigError: there is no home folder, for the data `of` something.
+        ConfigError: there is no home folder; `of` says for which data it is needed.
     """
     return _folder(home, "user_data_path", of)
 
 
 def config_folder(home: str | None) -> Path:
-    """`home` (what TRADE_HOME says), else the platform's folder for settings of `trade`. It may not exist yet.
+    """`home` (the value of TRADE_HOME), else the platform's settings folder of `trade`. It may not exist yet.
 
     Raises:
         ConfigError: there is no home folder.
@@ -39,7 +39,7 @@ def _folder(home: str | None, usual: str, of: str) -> Path:
         import platformdirs
 
         folder: Path = getattr(platformdirs, usual)("trade", appauthor=False)
-        if folder.is_absolute():  # else ~ stands for nothing
+        if folder.is_absolute():  # else ~ was not expanded
             return folder
     except RuntimeError:
         pass

@@ -1,4 +1,4 @@
-"""Where the API keys of profiles are saved: each in a file of its own, or in the system's keyring."""
+"""Where the API keys of profiles are saved: each in its own file, or in the system's keyring."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class KeyStore:
     """The API keys that `trade login` saves.
 
     Args:
-        folder: where `config.toml` is.
-        home: `TRADE_HOME`, if it is set: each has keys of its own in the keyring.
+        folder: the folder of `config.toml`.
+        home: `TRADE_HOME`, if it is set: each home has its own keys in the keyring.
     """
 
     def __init__(self, folder: Path, home: Path | None) -> None:
@@ -62,10 +62,10 @@ class KeyStore:
         """The system's keyring.
 
         Raises:
-            ConfigError: it is not installed, there is none, or it failed inside of the `with`.
+            ConfigError: it is not installed, the system has none, or it failed inside the `with` block.
         """
         try:
-            keyring: Any = import_module("keyring")  # an extra: neither typed nor always there
+            keyring: Any = import_module("keyring")  # an extra: untyped, and maybe not installed
             errors: Any = import_module("keyring.errors")
         except ImportError:
             raise invalid_profile(
@@ -77,6 +77,6 @@ class KeyStore:
         try:
             yield backend
         except failures(errors.KeyringError) as error:
-            # Its words may come from anywhere, but never hold the key: backends get it as a value.
+            # Its text may come from anywhere, but never contains the key: backends get the key as a value.
             reason = printable(" ".join(str(error).split()), 200) or type(error).__name__
             raise invalid_profile(f"the keyring failed: {reason}", f"unlock it; or: {_IN_A_FILE}") from None

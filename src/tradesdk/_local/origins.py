@@ -1,4 +1,4 @@
-"""Which service an address is, and how it is shown."""
+"""Which service a URL belongs to, and how it is shown."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..errors import ConfigError
 
 
 def origin_of(address: str) -> tuple[str, int | None] | str:
-    """Host and port, however they are written; an address that cannot be read is itself."""
-    from .._http.settings import check_base_url  # completion needs no address
+    """Host and port in a normalized form; an invalid URL is returned unchanged."""
+    from .._http.settings import check_base_url  # shell completion does not need it
 
-    with suppress(ConfigError):  # what is wrong with it is said where it is used
+    with suppress(ConfigError):  # an invalid URL is reported where it is used
         address = check_base_url(address.strip(), allow_insecure=True)
     try:
         parts = urlsplit(address.strip())
@@ -23,7 +23,7 @@ def origin_of(address: str) -> tuple[str, int | None] | str:
 
 
 def host_of(address: str) -> str:
-    """The host with its port, for people: without a user or password that somebody may have written into it."""
+    """The host with its port, to show to people: without a user or password in the URL."""
     try:
         parts = urlsplit(address.strip())
         host, port = parts.hostname or "", parts.port

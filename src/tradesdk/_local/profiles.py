@@ -1,4 +1,4 @@
-"""Profiles: an address, and where its key is saved. `trade login` writes them to `config.toml`."""
+"""Profiles: a URL, and where its key is saved. `trade login` writes them to `config.toml`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LIKE_A_KEY = re.compile(r"(?:sk|pk|mocksk|bearer)[_ -].*|(?=.*\d).{20,}", re.IG
 
 @dataclass(frozen=True)
 class Profiles:
-    """What `config.toml` says.
+    """The content of `config.toml`.
 
     Attributes:
-        config: its table; empty where there is no file.
-        file: where it is, or would be; None where there is no home folder.
+        config: its table; empty if there is no file.
+        file: the file, even if it is missing; None if there is no home folder.
     """
 
     NAME_RULE: ClassVar[str] = "letters, digits, - and _ (at most 40)"
@@ -31,12 +31,12 @@ class Profiles:
 
     @staticmethod
     def is_name(value: object) -> bool:
-        """Whether it can be the name of a profile, which becomes that of a file."""
+        """Whether it can be the name of a profile, which is also a file name."""
         return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
     @classmethod
     def read(cls, folder: Path) -> Profiles:
-        """Read it in this folder.
+        """Read the file in this folder.
 
         Raises:
             ConfigError: it cannot be read or is not TOML, or others can write it.
@@ -49,20 +49,20 @@ class Profiles:
         """The profiles by name.
 
         Raises:
-            ConfigError: `profiles` is not a table of tables, or one has a name that a file could not have.
+            ConfigError: `profiles` is not a table of tables, or a name cannot be a file name.
         """
         found = self.config.get("profiles", {})
         if not isinstance(found, dict) or not all(isinstance(table, dict) for table in found.values()):
             raise invalid_profile(
                 f"profiles in {self.file} is not a table of tables", "a profile begins with [profiles.NAME]"
             )
-        if not all(map(self.is_name, found)):  # files are called after them
+        if not all(map(self.is_name, found)):  # files have these names
             raise invalid_profile(f"{self.file} has a profile with no usable name", f"names are {self.NAME_RULE}")
         return found
 
     @property
     def default(self) -> str | None:
-        """The profile that `trade` uses when none is named.
+        """The profile that `trade` uses by default.
 
         Raises:
             ConfigError: it is not a name.
@@ -80,12 +80,12 @@ class Profiles:
         """A profile's table.
 
         Raises:
-            ConfigError: there is none of this name; those that exist are named.
+            ConfigError: there is no profile of this name; the error lists the existing ones.
         """
         known = sorted(self.tables)
         if self.is_name(name) and name in known:
             return self.tables[name]
-        if not isinstance(name, str) or _LIKE_A_KEY.fullmatch(name):  # it is not shown
+        if not isinstance(name, str) or _LIKE_A_KEY.fullmatch(name):  # it may be a key, so it is not shown
             raise invalid_profile(
                 "no profile has this name, which looks like an API key", "save the key: trade login --profile NAME"
             )

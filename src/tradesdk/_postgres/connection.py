@@ -1,4 +1,9 @@
-"""Blocking connections to a PostgreSQL server, which do not wait long for it."""
+"""Blocking connections to a PostgreSQL server, in which no wait is unlimited.
+
+psycopg runs a generator that yields when it waits for the socket. `Connection.wait` runs it inside `_in_time`, which
+ends it when the server has sent nothing for too long. After any error the connection is closed, so that no statement
+ever runs on one in an unknown state.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +29,21 @@ T = TypeVar("T")
 Statement = tuple[str, Sequence[object]]
 
 ANSWER = 2.5
-"""Seconds in which a server must answer, with connecting."""
+"""Seconds within which a server must respond, including the connection."""
 SILENCE = 1.25
-"""Seconds after which an old connection counts as lost: more than the one after which a server says that another
-program has a lock."""
+"""Seconds of silence after which an old connection counts as lost. It is more than `lock_timeout`, after which a server
+says that another program has a lock.
+"""
 _CONNECT = 2.0
 """Seconds to connect, divided among the hosts of a URL."""
 
 
 class SilentServerError(psycopg.OperationalError):
-    """There was no answer in time."""
+    """The server did not respond in time."""
 
 
 class _BigInt(Dumper):
-    """Any int is a bigint. By psycopg's own way, its size would decide, and make another statement of it."""
+    """Sends every int as a bigint. psycopg would choose by the size, which makes another prepared statement."""
 
     format, oid = Format.BINARY, 20
 
@@ -46,30 +52,31 @@ class _BigInt(Dumper):
 
 
 class _Cursor(psycopg.RawCursor[Row]):
-    """Of statements with PostgreSQL's own parameters."""
+    """A cursor for statements with PostgreSQL's own parameters."""
 
 
 class Unprepared(str):
-    """Text of a statement that is not prepared: behind a pooler, another program may have prepared another one by the
-    same name. `session.NAME` in it stands for the name of the connection's session."""
+    """Text of a statement that is not prepared: behind a pooler, another program may have prepared a different one with
+    the same name. `session.NAME` in it stands for the name of the connection's session.
+    """
 
     __slots__ = ()
 
 
 class Connection(psycopg.Connection[Row]):
-    """A connection whose statements are answered in time; or it is closed, and there is an error."""
+    """A connection whose statements end in time; otherwise it is closed, and an error is raised."""
 
     _silence = ANSWER
     session = ""
     """The name of its session, which no other connection has."""
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
-        """Of psycopg, which would wait without end."""
+        """Run a generator of psycopg, which alone would wait without limit."""
         found: T = super().wait(self._in_time(gen), *args, **options)
         return found
 
     def _in_time(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """The same generator, which ends with an error when the server was silent for too long."""
+        """The same generator; it raises an error when the server was silent for too long."""
         ready = end = None
         try:
             while True:
@@ -77,7 +84,7 @@ class Connection(psycopg.Connection[Row]):
                 ready = yield step
                 if ready:
                     end = None
-                elif end is None:  # a tenth of a second is over, after which psycopg says that nothing is there
+                elif end is None:  # psycopg reports that after a tenth of a second
                     end = SystemClock.monotonic() + self._silence - 0.1
                 elif SystemClock.monotonic() >= end:
                     self.close()
@@ -103,7 +110,7 @@ class Connection(psycopg.Connection[Row]):
                         cursors += [self._send(*statement) for statement in statements]
                     except BaseException as error:
                         failed = error
-                        self.close()  # or the end of the pipeline would commit what is sent already
+                        self.close()  # or the end of the pipeline would commit what was sent
         except BaseException as error:
             self.close()
             raise _first(failed or error) from None
@@ -116,7 +123,7 @@ class Connection(psycopg.Connection[Row]):
 
 
 def _first(error: BaseException) -> BaseException:
-    """What failed first: all after it in the pipeline fails because of that."""
+    """The first failure: the errors after it in the pipeline are its consequences."""
     while isinstance(error, psycopg.errors.PipelineAborted) and isinstance(error.__context__, psycopg.Error):
         error = error.__context__
     return error
@@ -132,9 +139,9 @@ def numbered(statement: str) -> bytes:
 def connect(server: Server, seconds: float = ANSWER) -> Connection:
     """Connect, give the session a name, and check the server.
 
-    An error of psycopg, or an `UnusableServerError`.
+    Raises an error of psycopg, or an `UnusableServerError`.
 
-    Each host is tried in a thread, as resolving its name may take any time; the next one soon after it.
+    Each host is tried in a thread, as resolving its name may take any time; the next host starts soon after.
     """
     end = SystemClock.monotonic() + seconds
     results: queue.SimpleQueue[Connection | psycopg.Error] = queue.SimpleQueue()
@@ -191,7 +198,7 @@ def _to_rows(_: object) -> type[Row]:
 
 
 def _close_all(results: queue.SimpleQueue[Connection | psycopg.Error]) -> None:
-    """Close what came too late."""
+    """Close connections that came too late."""
     with suppress(queue.Empty):
         while True:
             result = results.get_nowait()

@@ -1,4 +1,8 @@
-"""What one part of a program says to a server."""
+"""The connection of one part of a program to a server.
+
+One thread at a time uses it: the one that holds `lock`. Statements that fail on an old connection are run once more, on
+a new one: their response may have been lost, so they may run twice. Inside a transaction nothing is repeated.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ _of_parents: list[Connection | None] = []
 
 
 class Link:
-    """One connection, opened at first use, and again after it was lost. For one thread at a time, which has `lock`."""
+    """One connection, opened at first use, and again after it was lost. For one thread at a time, which holds `lock`."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -28,7 +32,7 @@ class Link:
         forks.bind(self)
 
     def forked(self) -> None:
-        """In the child of a fork: connect again. To close the parent's connection would end it for the parent."""
+        """In the child of a fork: forget the connection. Closing it would also end it for the parent."""
         self.lock = threading.RLock()
         _of_parents.append(self.db)
         self.db = None
@@ -37,13 +41,13 @@ class Link:
         """Called with each new connection."""
 
     def ask(self, statements: Sequence[Statement], patience: float = ANSWER) -> list[list[Row]]:
-        """Run statements in one round trip, all or none; again, anew, if an old connection was lost.
+        """Run statements in one round trip, all or none; once more, on a new connection, if an old one was lost.
 
-        `patience`: seconds in which a new connection must answer. An `UnusableServerError` may also mean that they were
-        run, and the answer was lost.
+        `patience`: seconds within which a new connection must respond. After an `UnusableServerError`, the statements
+        may have run: the response may have been lost.
         """
         end = SystemClock.monotonic() + patience
-        is_old = self.db is not None and not self.in_transaction  # its second half is lost with the first
+        is_old = self.db is not None and not self.in_transaction  # in a transaction, the first half is lost too
         while True:
             try:
                 if self.db is None:
@@ -53,7 +57,7 @@ class Link:
             except psycopg.Error as error:
                 found = problem(error, self.server)
                 is_lost = isinstance(error, psycopg.OperationalError) and found.kind != "locked"
-            except BaseException:  # nobody knows what it still does
+            except BaseException:  # its state is unknown
                 self.close()
                 raise
             self.close()
@@ -63,7 +67,7 @@ class Link:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open, or may be."""
+        """Whether a transaction may be open."""
         return self.db is not None and self.db.info.transaction_status != TransactionStatus.IDLE
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a server's errors mean: by their SQLSTATE, as their texts may be in any language."""
+"""What a server's errors mean, by their SQLSTATE: their texts may be in any language."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Kind = Literal[
     "refused",
     "failed",
 ]
-"""The second half of an error's code: `ledger_…` of a ledger, `fleet_…` otherwise."""
+"""The second half of an error's code: `ledger_…` for a ledger, else `fleet_…`."""
 
 
 class UnusableServerError(Exception):
-    """A server that does not answer, refuses, or must not be used: what is wrong, and what to do."""
+    """A server that does not respond, refuses, or must not be used: what is wrong, and what to do."""
 
     def __init__(self, kind: Kind, what: str, hint: str) -> None:
         super().__init__(what)
@@ -37,7 +37,7 @@ class UnusableServerError(Exception):
 
 
 def problem(error: psycopg.Error, place: Server) -> UnusableServerError:
-    """What an error of psycopg means. Only the server's first line is shown: others may have what was to be written."""
+    """What an error of psycopg means. Only the server's first line is shown: others may contain what was written."""
     state = error.sqlstate or ""
     said = printable((error.diag.message_primary or str(error)).partition("\n")[0], 200)
     for known in (state, state[:2]):
@@ -46,7 +46,7 @@ def problem(error: psycopg.Error, place: Server) -> UnusableServerError:
     if state or not isinstance(error, psycopg.OperationalError):
         what = f"{place.shown} failed: {said}" + (f" ({state})" if state else "")
         return UnusableServerError("failed", what, "see the log of that server")
-    # A refusal to connect has no SQLSTATE. One whose text is not known may be of a server that starts.
+    # A refused connection has no SQLSTATE. If its text is unknown, the server may be starting.
     return by_state("28" if any(word in said for word in _REFUSED) else "08", place, said)
 
 
@@ -58,7 +58,7 @@ _REFUSED = (
     'role "',
     'database "',
     "permission denied",
-    # Of libpq and OpenSSL, in English only:
+    # Texts of libpq and OpenSSL, which are always English.
     "certificate",
     "SSL was required",
 )
@@ -80,7 +80,7 @@ _LOST: tuple[Kind, str, str] = (
 _REFUSED_ROW: tuple[Kind, str, str] = ("refused", "{shown} failed: {said}", "see the log of that server")
 _STATES: dict[str, tuple[Kind, str, str]] = {
     "08": _UNREACHABLE,
-    "57": _UNREACHABLE,  # it is shut down or starts
+    "57": _UNREACHABLE,  # it is shutting down or starting
     "25P03": _UNREACHABLE,
     "25P04": _UNREACHABLE,
     "53300": ("unreachable", "{shown} has no free connection", "raise max_connections of that server"),

@@ -1,4 +1,4 @@
-"""Where a PostgreSQL server is."""
+"""The address of a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Server:
 
 @loading()
 def server(url: str | None = None, schema: str = SCHEMA) -> Server:
-    """The server of a URL, by default `TRADE_FLEET`. A `ConfigError` says what is wrong with that."""
+    """The server of a URL, by default `TRADE_FLEET`. A `ConfigError` says what is wrong with the URL."""
     try:
         from psycopg import Error
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -61,22 +61,22 @@ def server(url: str | None = None, schema: str = SCHEMA) -> Server:
         )
         raise ConfigError(what, code="invalid_setting")
     parts: dict[str, Any] | None = None
-    with suppress(Error, UnicodeError):  # raised below: frames of this error have the URL
+    with suppress(Error, UnicodeError):  # raised below: frames of this error contain the URL
         parts = conninfo_to_dict(Secret(given))
-    # libpq takes a part of a password with `/` or `@` for one of these, and they are shown.
+    # libpq takes a part of a password with `/` or `@` for one of these, and errors show them.
     is_clear = parts and re.fullmatch("[0-9,]*", str(parts.get("port", "")))
     if not parts or not is_clear or any("@" in str(parts.get(name, "")) for name in ("host", "dbname")):
         raise ConfigError(f"{name} cannot be read: it must look like {_EXAMPLE}", code="invalid_fleet_url")
     host = printable(str(parts.get("host", "localhost")), 100)
     place = f"{host}:{parts.get('port', 5432)}/{printable(str(parts.get('dbname', '')), 60)}"
-    # Both can be set in the URL, too; libpq would wait for minutes.
+    # The URL may set both. Without them, libpq would wait for minutes.
     options = {"connect_timeout": 2, "application_name": "tradesdk", **parts, "client_encoding": "UTF8"}
     hosts = tuple(Secret(make_conninfo("", **{**options, **each})) for each in _each_host(parts))
     return Server(hosts, schema, f"postgresql://{place}")
 
 
 def _each_host(parts: dict[str, Any]) -> list[dict[str, str]]:
-    """What differs between the hosts of a URL. One port may be that of all."""
+    """The parameters of each host of the URL. One port may be for all."""
     lists = {name: str(parts[name]).split(",") for name in ("host", "hostaddr", "port") if parts.get(name)}
     many = max((len(values) for name, values in lists.items() if name != "port"), default=1)
     return [{name: values[min(at, len(values) - 1)] for name, values in lists.items()} for at in range(many)]

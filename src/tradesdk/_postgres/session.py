@@ -1,4 +1,4 @@
-"""What a session must be like: set when it begins, and checked where money is written."""
+"""The settings of a session: set when it begins, and checked when money is written."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from .server import Server
 
 OLDEST = 14
 
-# One round trip after connecting. A transaction that is left open (its program is stopped) must not block all others.
+# One round trip after connecting. An open transaction of a stopped program must not block all others.
 BEGIN = (
     "SELECT set_config('search_path', $1, false), set_config('lock_timeout', '1s', false), "
     "set_config('idle_in_transaction_session_timeout', '5s', false), "
-    # A member that is cut off, or reads no more, in the middle of a round trip is not idle.
+    # For a member that is cut off, or stops reading, in the middle of a round trip: it is not idle.
     "set_config('tcp_keepalives_idle', '3', false), set_config('tcp_keepalives_interval', '2', false), "
     "set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '5s', false), "
     "CASE WHEN current_setting('server_version_num')::int >= 170000 "
@@ -32,7 +32,7 @@ NAME = b"{session}"
 def is_ours(schema: str) -> str:
     """A condition: the session is the one that the connection began, and what it commits is on disk.
 
-    A reload may have changed that since, and a pooler may give each transaction another session.
+    A reload may have changed the settings since, and a pooler may give each transaction another session.
     """
     return (
         "current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off' "
@@ -47,7 +47,7 @@ def check_version(place: Server, version: int) -> None:
 
 
 def check(place: Server, answer: Row) -> None:
-    """Check an answer to `BEGIN`: whether money may be entrusted to that server."""
+    """Check the row of `BEGIN`: whether the server can be trusted with payments."""
     *_, encoding, in_recovery, may_use, fsync, synchronous = answer
     if in_recovery:
         raise by_state("25006", place)

@@ -63,12 +63,12 @@ class _Content(BaseModel, strict=True):
 
 
 def hash_of_key(key: str) -> str:
-    """Tells API keys apart. The key cannot be derived from it."""
+    """A hash of an API key, to tell keys apart. The key cannot be derived from it."""
     return hashlib.sha256(b"tradesdk checkpoint of the key\0" + key.encode()).hexdigest()[:16]
 
 
 def default_path(base_url: str, key_hash: str, chain: int) -> Path:
-    """A file of its own for each service, key and chain: `checkpoints/HOST-CHAIN-HASH.json`."""
+    """The default file, one for each service, key and chain: `checkpoints/HOST-CHAIN-HASH.json`."""
     host = "".join(ch if ch.isascii() and (ch.isalnum() or ch in ".-") else "_" for ch in urlsplit(base_url).netloc)
     told = hashlib.sha256("\0".join((base_url, key_hash, str(chain))).encode()).hexdigest()[:12]
     return (
@@ -94,12 +94,12 @@ class CheckpointFile:
         self._lock: FileLock | None = None
         self._real = self.path
         self._ours: list[bytes] = []
-        """What we wrote or read. Two contents while it is unknown which one is in the file."""
+        """The content that we wrote or read; two while it is unknown which one is in the file."""
         self._written = 0.0
         self._timer: threading.Timer | None = None
 
     def open(self) -> CheckpointState | None:
-        """Take the lock and read. None: there is no file yet. Missing folders are made, private."""
+        """Take the lock and read the file. None: there is no file yet. Missing folders are created, private."""
         if self._lock is not None and self._lock.forked:
             self._lock, self._guard = None, threading.RLock()  # a thread of the parent may hold the old one
         with self._guard:
@@ -118,7 +118,7 @@ class CheckpointFile:
                             "copy it and use the copy, or remove the other names",
                         )
                     state = self._read()
-                with self._refusing("written"):  # now rather than at the first signal
+                with self._refusing("written"):  # now, not at the first signal
                     private_files.try_to_replace(self._real)
             except BaseException:
                 lock.release()
@@ -135,7 +135,7 @@ class CheckpointFile:
         with self._guard:
             lock = self._taken()
             self._cancel()
-            self.behind = False  # before `state` is called: an acknowledgment that comes later sets it again
+            self.behind = False  # before `state` is called: a later acknowledgment sets it again
             try:
                 data = self._encoded(state())
                 with self._refusing("written"):
@@ -152,9 +152,9 @@ class CheckpointFile:
             self._written = monotonic()
 
     def save_soon(self, state: Callable[[], CheckpointState]) -> bool:
-        """Save within half a second, in a thread. False: the last write is longer ago, and the caller has to `save`.
+        """Save within half a second, in a thread. False: the last write was longer ago, and the caller has to `save`.
 
-        Does not wait for a write.
+        It does not wait for a write.
         """
         self._taken()
         left = self._written + WAIT - monotonic()
@@ -206,7 +206,7 @@ class CheckpointFile:
             raise self._error(f"cannot be locked: {error}", "use a Python that has it, or no checkpoint") from None
 
     def _must_be_as_it_was(self) -> None:
-        """Do not overwrite what another program wrote. A removed file is written again."""
+        """Refuse to overwrite what another program wrote. A removed file is written again."""
         try:
             found = private_files.content(self._real, LARGEST)
         except ValueError as error:
@@ -246,7 +246,7 @@ class CheckpointFile:
         return CheckpointState(content.begin, content.position, tuple(content.handled))
 
     def _encoded(self, state: CheckpointState) -> bytes:
-        # Not by the model: pydantic-core has locks that a thread may hold while this process is forked.
+        # Not by the model: another thread may hold locks of pydantic-core while this process is forked.
         whose = {"version": 1, "service": self._service, "key": self._key, "chain": self._chain}
         content = whose | {"begin": state.begin, "position": state.position, "handled": state.handled}
         data = json.dumps(content, separators=(",", ":")).encode() + b"\n"
@@ -264,7 +264,7 @@ class CheckpointFile:
 
     @contextmanager
     def _refusing(self, doing: str) -> Iterator[None]:
-        """Raise our error for what a file system or a content does."""
+        """Raise our error for errors of the file system or the content."""
         try:
             yield
         except failures(OSError) as error:

@@ -2,7 +2,10 @@
 
 All times are Unix seconds of the service. The service cannot resume a stream, so after every reconnect two walks
 through the history find what came in between: one at once, and one after the settle time, when late signals are listed
-as well. An audit is a walk for what the stream left out while it was connected.
+too. An audit is a walk for signals that the stream left out while it was connected.
+
+`Deduplicator` gets live signals (`live`), heartbeats and pages of a walk (`add`), and appends what the stream yields to
+`items`. It is not safe for threads: `StreamState` has the lock.
 """
 
 from __future__ import annotations
@@ -23,14 +26,14 @@ from .events import content_hash, marked, unix, utc
 OVERLAP = 10.0
 """Seconds before the position that every walk includes: signals may arrive out of the order of their times."""
 REMEMBERED = 900.0
-"""Seconds that ids are remembered, counted back from the position, or from what came live if that is older."""
+"""Seconds for which ids are remembered, counted back from the position, or from older live signals."""
 MOST_REMEMBERED = 50_000
-"""Ids; the newer half of them is kept when there are more."""
+"""Ids. If there are more, only the newer half is kept."""
 MOST_HELD = 10_000
 """Signals of a walk that are held in memory. If there are more, the oldest are yielded, and another walk follows."""
 SURELY_KEPT = 30.0
 """Seconds that every history is assumed to keep. On a quiet chain the last signal may be older than the history."""
-_MOST_KEPT = 1_000  # ids in a checkpoint for what the stream may have left out since the last audit
+_MOST_KEPT = 1_000  # ids in a checkpoint that the stream may have left out since the last audit
 _FEW = 64  # ids
 _FIELDS = len(StreamSignal.model_fields)
 _SECOND = 1.0  # the service's time comes from dates in whole seconds
@@ -43,11 +46,11 @@ class HistoryWalk:
     start: float  # signals from this time on are wanted
     cut: float  # signals up to this time are yielded when it ends
     began: float
-    waits: bool = False  # whether newer ones wait to come live
-    anchor: float = -math.inf  # of a signal that the history must contain unless it was dropped
-    found: dict[str, tuple[float, Signal]] = field(default_factory=dict)  # the oldest that are new, by id
+    waits: bool = False  # whether newer signals wait to come live
+    anchor: float = -math.inf  # the time of a signal that the history must contain, unless it was dropped
+    found: dict[str, tuple[float, Signal]] = field(default_factory=dict)  # the oldest new signals, by id
     truncated: bool = False
-    oldest: float = math.inf  # of all that the history listed
+    oldest: float = math.inf  # the time of the oldest signal listed
 
     @property
     def first(self) -> int:
@@ -68,23 +71,23 @@ class Deduplicator:
         self.begin = self.position = 0.0
         self.ahead = A_DAY
         """Seconds that an event may be ahead of the service's time and still be believed."""
-        self._audited = 0.0  # the stream left out nothing before
-        self._resumed = 0.0  # older signals are not of this run
-        self._newest = -math.inf  # the latest signal, unless it is dated in the future
-        self._before: dict[str, float] = {}  # the newest ones that the history had before the stream
+        self._audited = 0.0  # until this time, the stream left out nothing
+        self._resumed = 0.0  # older signals are of an earlier run
+        self._newest = -math.inf  # the time of the latest signal, unless it is dated in the future
+        self._before: dict[str, float] = {}  # the newest signals that the history had before the stream
         self.listed = -math.inf
         """The time of the latest of them."""
-        self._complete = -math.inf  # nothing older can come live any more, or was missed unreported
+        self._complete = -math.inf  # no older signal can still come live, or be missed without a report
         # By id, numbers only: thousands of other objects would keep the garbage collector busy.
-        self._seen: dict[str, float] = {}  # the signal's time, or that of the newest one before it if it was late
+        self._seen: dict[str, float] = {}  # the signal's time, or that of the newest signal before it if it was late
         self._contents: dict[str, int] = {}
         self._forget_at = _FEW
-        self._forgotten = -math.inf  # up to this time it is no longer known what was seen
-        self._waiting: list[tuple[float, Signal]] = []  # in the history, and may still come live
+        self._forgotten = -math.inf  # before this time it is no longer known what was seen
+        self._waiting: list[tuple[float, Signal]] = []  # listed in the history, and may still come live
         self._unacknowledged: dict[str, float] = {}
         self.replayed = self.late = self.duplicates = self.filtered = self.signals = 0
 
-    # where it begins
+    # Where it begins.
 
     def start(self, begin: float) -> None:
         self.begin = self.position = self._audited = self._resumed = float(math.floor(begin))
@@ -109,10 +112,10 @@ class Deduplicator:
         return sound
 
     def not_after(self, now: float, *, away: float | None = None) -> bool:
-        """Whether the position was ahead of the service's time. It is put back, because signals before it would be
-        skipped. Ten seconds are tolerated, because clocks of servers differ. Known ids are not yielded again.
+        """Whether the position was ahead of the service's time. If so it is reset, as signals before it would be
+        skipped. Ten seconds are tolerated, as clocks of servers differ. Known ids are not yielded again.
 
-        `away`: seconds since the last event; None when there was none yet.
+        `away`: seconds since the last event; None if there was none yet.
         """
         if self.position <= now + OVERLAP:
             return False
@@ -122,7 +125,7 @@ class Deduplicator:
         self._forgotten = min(self._forgotten, self.position - OVERLAP - 1)
         return True
 
-    # what comes
+    # What comes.
 
     def live(self, signal: StreamSignal, now: float, out: deque[StreamItem]) -> bool:
         """Take a signal from the stream. False when its id came before with other content."""
@@ -135,7 +138,7 @@ class Deduplicator:
         if signal_id in self._seen:
             self.duplicates += 1
             return self._agrees(signal, when)
-        if when >= self.listed - AHEAD:  # else it is an old one, and tells nothing about the time
+        if when >= self.listed - AHEAD:  # otherwise it is old, and says nothing about the time
             self._first_event(when, self.ahead)
         if self._complete < when <= now + self.ahead:
             self._complete = when
@@ -151,11 +154,11 @@ class Deduplicator:
             self._release(bisect_left(self._waiting, when, key=itemgetter(0)), now, out)
 
     def _first_event(self, when: float, most: float) -> None:
-        """Begin there if it is older: the stream lags behind, or what dates the answers is ahead."""
+        """Begin at the first event if it is older: the stream lags, or the responses' `Date` is ahead."""
         if self._newest == -math.inf and self.begin - most <= when < self.begin:
             self.start(when)
 
-    # the history
+    # The history.
 
     def backfill(self, now: float, *, attached: float | None = None) -> HistoryWalk:
         """The walk to do after a reconnect at `attached`; without it, the first of the two."""
@@ -185,7 +188,7 @@ class Deduplicator:
             if signal.id in self._seen:
                 if not self._agrees(signal, when):
                     conflicts.append(signal)
-            elif signal.id in walk.found:  # no error by itself: the list grows while it is read
+            elif signal.id in walk.found:  # alone not an error: the list grows while it is read
                 if content_hash(walk.found[signal.id][1], walk.found[signal.id][0]) != content_hash(signal, when):
                     conflicts.append(signal)
             elif when >= walk.start and when > self._forgotten and signal.id not in self._before:
@@ -198,7 +201,7 @@ class Deduplicator:
 
     def found(self, walk: HistoryWalk, now: float, out: deque[StreamItem]) -> tuple[Gap | None, bool]:
         """Finish a walk. Returns a gap if the history does not reach back to the last signal seen, and whether another
-        walk has to follow because this one found more than it holds.
+        walk must follow because this one found more than it holds.
         """
         position = self.position
         released = self._yield_found(walk, now, out)
@@ -219,7 +222,7 @@ class Deduplicator:
 
     def _yield_found(self, walk: HistoryWalk, now: float, out: deque[StreamItem]) -> int:
         """Yield up to the cut, the oldest first, and what is dated in the future. Returns how many."""
-        signals = [*reversed(walk.found.values())]  # so that equal times stay in the order in which they were published
+        signals = [*reversed(walk.found.values())]  # keeps equal times in the order of publication
         signals.sort(key=itemgetter(0))
         waiting = [each for each in signals if walk.cut < each[0] <= now + self.ahead]
         for when, signal in signals:
@@ -229,7 +232,7 @@ class Deduplicator:
         return len(signals) - len(waiting)
 
     def _out_of_reach(self, walk: HistoryWalk, position: float) -> Gap | None:
-        """The gap when the history has already dropped signals: it has nothing as old as the last one seen."""
+        """The gap if the history has already dropped signals: it has nothing as old as the last one seen."""
         if walk.anchor == -math.inf or walk.oldest <= walk.anchor:
             return None
         start, kept = max(position, self._complete), walk.began - SURELY_KEPT
@@ -247,14 +250,14 @@ class Deduplicator:
         """The number of signals from the history that may still come live."""
         return len(self._waiting)
 
-    # what was taken
+    # What was taken.
 
     def acknowledge(self, signal_id: str) -> bool:
         """Mark a signal as done. False when it is unknown or done already."""
         return self._unacknowledged.pop(signal_id, None) is not None
 
     def state(self) -> CheckpointState:
-        """What a restart needs, so that exactly the signals that were not acknowledged come again."""
+        """The state that a restart needs so that exactly the signals that were not acknowledged come again."""
         position = self._acknowledged()
         # The next run audits from the last audit on, unless that takes too many ids.
         audited = max(self.begin, min(position, max(self._audited, self._forgotten + OVERLAP + 1)))
@@ -270,7 +273,7 @@ class Deduplicator:
         last = max((when for when in done if self._resumed <= when <= bound), default=self._resumed)
         if last - OVERLAP > self._forgotten:
             return last
-        # Some that were acknowledged are forgotten, and would come again.
+        # Some acknowledged ids are forgotten, and would come again.
         return min((when for when in done if when - OVERLAP > self._forgotten), default=last)
 
     def _handled(self, position: float) -> tuple[tuple[str, float], ...]:
@@ -281,11 +284,11 @@ class Deduplicator:
             (each, when) for each, when in handled.items() if when >= bound and each not in self._unacknowledged
         )
 
-    # inside
+    # Inside.
 
     def _take(self, signal: Signal, when: float, now: float, out: deque[StreamItem], *, replayed: bool = False) -> None:
         late = when < self._newest
-        if when <= now + self.ahead:  # else it is dated in the future, and tells nothing about the position
+        if when <= now + self.ahead:  # otherwise it is dated in the future, and says nothing about the position
             if when > self._newest and when >= self.begin:
                 self._newest = when
             self.position = max(self.position, min(when, now + _SECOND))
@@ -309,7 +312,7 @@ class Deduplicator:
     def _forget(self) -> None:
         """Forget ids that no walk can find any more, and the oldest if there are too many."""
         position = self._acknowledged() if self._acknowledging else self.position
-        # What an audit found may still come live: a consumer may be behind what the connection holds.
+        # Signals that an audit found may still come live: a consumer may be behind the connection's buffer.
         bound = min(min(position, self._complete) - REMEMBERED, self._audited - OVERLAP)
         kept = [each for each, when in self._seen.items() if when >= bound][-MOST_REMEMBERED // 2 :]
         gone = self._seen.keys() - kept
@@ -317,7 +320,7 @@ class Deduplicator:
         self._forgotten = max((self._forgotten, *past))
         self._seen = {each: self._seen[each] for each in kept}
         self._contents = {each: self._contents[each] for each in kept if each in self._contents}
-        # When twice as many are there, so that it costs the same for every signal.
+        # Only when there are twice as many, so that the cost per signal stays the same.
         self._forget_at = min(2 * len(kept) + _FEW, MOST_REMEMBERED)
 
     def _agrees(self, signal: Signal, when: float) -> bool:

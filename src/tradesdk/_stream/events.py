@@ -28,9 +28,9 @@ Event: TypeAlias = StreamSignal | Heartbeat | UnknownEvent | InvalidEvent
 
 @cache
 def signal_reader() -> Any:
-    """The function from an event's bytes to a signal. A stream builds it, and that of heartbeats, before it is opened.
+    """The function that reads a signal from an event's bytes. A stream builds it, and the one of heartbeats, first.
 
-    While it is built, pydantic makes an error of its own of what the handler of a SIGTERM raises.
+    While it is built, pydantic would turn an exception of a SIGTERM handler into its own error.
     """
     for model in (StreamSignal, Heartbeat):
         model.model_rebuild()
@@ -38,7 +38,7 @@ def signal_reader() -> Any:
 
 
 def read_other(raw: bytes) -> Event:
-    """Read an event that `signal_reader` could not. Its kind is in its JSON; the SSE event name is ignored."""
+    """Read an event that `signal_reader` could not. The JSON has its type; the SSE event name is ignored."""
     content = raw.decode("utf-8", "replace").encode()  # the standard replaces bytes that are not UTF-8
     try:
         body = parse_json(content)
@@ -108,7 +108,7 @@ def decode_history(chain: int, method: str, url: str, response: RawResponse) -> 
 
 
 def unix(moment: datetime) -> float:
-    """Unix seconds. Subtracting moments of the same zone object takes a third of the time of `timestamp()`."""
+    """Unix seconds. Subtracting times with the same zone object takes a third of the time of `timestamp()`."""
     return (moment - _EPOCH).total_seconds()
 
 

@@ -1,4 +1,17 @@
-"""The state machine of a live stream: takes bytes and answers, decides the next action and what to yield. No I/O."""
+"""The state machine of a live stream: takes bytes and pages, decides the next action and what to yield. No I/O.
+
+`_async.signal_stream` drives it: while `items` is empty, it does what `step` returns and reports the result:
+
+| action           | result                                                           |
+|------------------|------------------------------------------------------------------|
+| CONNECT          | `connecting`, then `connected` or `disconnected`                 |
+| WAIT             | none: it waits that long                                         |
+| READ             | `feed`, or `disconnected`                                        |
+| BACKFILL, AUDIT  | `begin_walk`, `add` for each page, then `walked` or `walk_failed` |
+
+Nothing here waits. One consumer calls all of it, except for `acknowledge` and `state`, which other threads may call
+too: `_lock` guards what they share. The order of `items` is the order in which they are yielded.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +62,7 @@ class StreamReporter:
         self._chain = chain
         self._enabled = enabled
         self._items = items
-        self._known: set[int] = set()  # hashes of what every walk through the history finds again
+        self._known: set[int] = set()  # hashes of events that every walk through the history finds again
         self.stats = StreamStats()
 
     def connected(self) -> None:
@@ -121,9 +134,9 @@ class NextAction(Enum):
     CONNECT = "connect"
     WAIT = "wait"
     BACKFILL = "backfill"
-    """Read the history since the connection broke off."""
+    """Read the history since the connection was lost."""
     AUDIT = "audit"
-    """Read the history for what the stream left out."""
+    """Read the history for signals that the stream left out."""
     READ = "read"
 
 
@@ -143,19 +156,19 @@ class StreamState:
         self.clock = ServiceClock(now=local, monotonic=mono)
         self._due = mono
         self._attached_at = 0.0
-        self._backfills: list[float] = []  # when the walks through the history are due that close a gap
+        self._backfills: list[float] = []  # when the walks that close a gap are due
         self._audit_at = mono + AUDIT_EVERY
         self._lag = 0.0  # of the last heartbeat of this connection
         self._last: tuple[StreamSignal, float] | None = None  # the last live signal, and when it came
         self._reports = StreamReporter(options.chain, options.reports, self.items)
         self._begins_now = True
-        self._asked_at: float | None = None  # when it was first to be opened
+        self._asked_at: float | None = None  # when it was first asked to connect
 
     def sync_clock(self, headers: Mapping[str, str], mono: float, local: float) -> None:
         self.clock.observe(headers, now=local, monotonic=mono)
         self.deduplicator.ahead = self.clock.tolerance
 
-    # where it begins
+    # Where it begins.
 
     def begin(self, state: CheckpointState | None) -> None:
         """Set where to begin, before the first connection. With neither checkpoint nor `since`: when it is open."""
@@ -171,7 +184,7 @@ class StreamState:
             self.deduplicator.start(since)
         self._begins_now = state is None and since is None
 
-    # what to do
+    # What to do.
 
     def step(self, mono: float) -> tuple[NextAction, float]:
         """The next action when there are no items to yield; for a wait, its seconds."""
@@ -180,7 +193,7 @@ class StreamState:
         if self._backfills:
             due = self._backfills[0]
             return (NextAction.WAIT, due - mono) if due > mono else (NextAction.BACKFILL, 0.0)
-        # Buffered events first: an audit would take them for left out.
+        # First read buffered events: an audit would report them as left out.
         if mono >= self._audit_at and (self.watchdog.caught_up or self._is_up_to_date(mono)):
             return NextAction.AUDIT, 0.0
         return NextAction.READ, 0.0
@@ -189,10 +202,10 @@ class StreamState:
         """Whether the last signal is recent. On a busy stream no read has to wait, so times decide."""
         return self._last is not None and self.clock.at(mono) - unix(self._last[0].timestamp) < self._options.settle
 
-    # the connection
+    # The connection.
 
     def connecting(self, mono: float) -> None:
-        """Record an attempt to connect. Signals count from the first attempt on."""
+        """Record an attempt to connect. Signals are wanted from the first attempt on."""
         self._asked_at = mono if self._asked_at is None else self._asked_at
 
     def connected(self, headers: Mapping[str, str], mono: float, local: float) -> None:
@@ -238,7 +251,7 @@ class StreamState:
         """Record that the consumer was canceled while reading, which closed the connection."""
         if self.attached:
             self._detach()
-            # No wait the first time; repeated cancellations must not open a stream every second.
+            # The first time without a wait; but repeated cancellations must not open a stream every second.
             self._due = mono + (self.watchdog.wait(None, now=0.0) or 0.0) if self.watchdog.tries else mono
             self.watchdog.tries = max(1, self.watchdog.tries)
 
@@ -246,7 +259,7 @@ class StreamState:
         self.attached = False
         self.watchdog.broke_off(silent=silent)
 
-    # what comes
+    # What comes.
 
     def feed(self, chunk: bytes, began: float, mono: float) -> str | None:
         """Take bytes from a read that began at `began` and ended at `mono`. Returns why to disconnect, or None."""
@@ -312,7 +325,7 @@ class StreamState:
         """Whether the last heartbeat was delayed. One that is a day old has a wrong time instead."""
         return self.watchdog.limit < self._lag < A_DAY
 
-    # the history
+    # The history.
 
     @property
     def catching_up(self) -> bool:
@@ -321,7 +334,7 @@ class StreamState:
 
     @property
     def will_read_again(self) -> bool:
-        """Whether the walk that is due is the first of two."""
+        """Whether the due walk is the first of two."""
         return len(self._backfills) == 2
 
     def before(self, page: HistoryPage, mono: float, local: float) -> None:
@@ -372,7 +385,7 @@ class StreamState:
         if self.deduplicator.waiting:
             self._audit_at = min(self._audit_at, mono + _AUDIT_SOON)
 
-    # what goes out
+    # What goes out.
 
     def acknowledge(self, signal_id: str) -> bool:
         """Mark a signal as done. False when it is unknown or done already."""

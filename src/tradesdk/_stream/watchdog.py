@@ -9,7 +9,7 @@ from collections.abc import Callable
 from .._http.retry import Failure, FailureCause, RetryPolicy
 
 HEALTHY = 60.0
-"""Seconds of life after which failures are counted from zero."""
+"""Seconds of connection after which failures are counted from zero."""
 _TIMES = 3
 _LEAST, _MOST = 10.0, 600.0  # bounds of the silence limit, in seconds
 _LEAST_READ = 0.1  # seconds
@@ -23,7 +23,7 @@ _READY = 0.005  # seconds; a read that took longer had to wait for data
 class Watchdog:
     """Detects dead connections and counts failures, over all connections of one stream.
 
-    Only events count as life, not bytes: a proxy can send comments forever.
+    Only events show that a connection is alive, not bytes: a proxy can send comments forever.
     """
 
     def __init__(
@@ -40,13 +40,13 @@ class Watchdog:
         self._opened: float | None = None
         self.alive = 0.0
         """When the last event came, or the connection was opened."""
-        self._silent_from = 0.0  # the same, plus the time in which nothing was being read
+        self._silent_from = 0.0  # the same, later by the time in which nothing was read
         self._read_at = 0.0
         self._heartbeat: float | None = None
         self._had_heartbeat = False
         self.tries = 0
         self.caught_up = False
-        """Whether the last read had to wait, so the buffers were empty."""
+        """Whether the last read had to wait, so that the buffers were empty."""
 
     @property
     def patience(self) -> float:
@@ -83,7 +83,7 @@ class Watchdog:
         return now - self._silent_from > self.limit
 
     def broke_off(self, *, silent: bool = False) -> None:
-        """Record the end of a connection. `silent`: because no event came."""
+        """Record the end of a connection. `silent`: no event came in time."""
         if self._opened is not None and self.alive - self._opened >= HEALTHY:
             self.tries = 0
         if silent and not self._had_heartbeat:

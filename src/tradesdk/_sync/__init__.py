@@ -1,2 +1,2 @@
 # Generated from src/tradesdk/_async/__init__.py by scripts/unasync.py: change that file instead.
-"""Everything that waits, written once. `scripts/unasync.py` writes the blocking twin from it."""
+"""All code that waits, written once. `scripts/unasync.py` generates the blocking twin from it."""

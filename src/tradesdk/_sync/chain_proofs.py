@@ -1,5 +1,5 @@
 # Generated from src/tradesdk/_async/chain_proofs.py by scripts/unasync.py: change that file instead.
-"""Asks the chain witness about payments, and writes down what it says; and what the wallet has."""
+"""Asks the chain witness about payments and records the verdicts; asks for the wallet's balance."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ChainProofs:
         self._locks = KeyedLock()
 
     def balance(self, time_left: float) -> int | None:
-        """How much USDC the wallet has now, in micro-dollars; None if no node tells."""
+        """How much USDC the wallet has now, in micro-dollars; None if no node answered."""
         if self.witness is None:
             return None
         try:
@@ -44,11 +44,11 @@ class ChainProofs:
             return Verified(is_asked=False)
         try:
             return self.witness._verified(payment, min(LONGEST, time_left / 2))
-        except TradeError:  # the witness is closed, maybe meanwhile
+        except TradeError:  # the witness is closed, perhaps just now
             return Verified(is_asked=True)
 
     def settle(self, payments: Sequence[Payment], seconds: float = math.inf) -> list[tuple[Payment, ChainVerdict]]:
-        """Ask about payments without proof, for so long, and mark them by what the witness says."""
+        """Ask about payments without proof, for at most so many seconds, and mark them by the verdicts."""
         unproven = [payment for payment in payments if payment.paid is None]
         if self.witness is None or not unproven:
             return []
@@ -63,15 +63,15 @@ class ChainProofs:
         mark = Mark(paid=paid, evidence=evidence, signatures=payment.signatures, now=now)
         try:
             return (ledger.update(payment.id, mark)).payment
-        except PaymentRefusedError:  # another process has marked it, or signed it again
+        except PaymentRefusedError:  # another process marked it, or signed it again
             return ledger.get(payment.id) or payment
 
     def make_room(self, intent: PurchaseIntent, terms: Terms, time_left: float) -> bool:
-        """Ask about the held payments that are in the way of a call. Whether it is worth another look at the ledger."""
+        """Ask about the held payments that leave no room for a call. Returns whether to look into the ledger again."""
         if self.witness is None:
             return False
         seconds = min(LONGEST, time_left / 2)
-        turn = self._locks.of("")  # a call that waits for another one's proofs finds them, and asks nothing
+        turn = self._locks.of("")  # after a wait for another call's proofs, nothing is asked again
         if not turn.acquire(seconds):
             return False
         try:

@@ -19,7 +19,7 @@ from .session import RateLimiter
 if not TYPE_CHECKING:
     from .._http.parts import part
 if TYPE_CHECKING:
-    from functools import cached_property as part  # stands last: documentation tools know this one
+    from functools import cached_property as part  # under this name, as documentation tools know only this one
 
     from .httpx_sender import HttpClient
     from .resources.account import AccountResource
@@ -143,12 +143,12 @@ class TradeClient(BaseClient):
     ) -> RawResponse:
         """Send any request, with the same authentication, retries and errors as all others.
 
-        A POST whose answer is lost is not sent again, because its effect is unknown.
+        A POST whose response is lost is not sent again, because its effect is unknown.
 
         Args:
             method: GET, POST, PUT, PATCH or DELETE.
             path: starts with `/v1`, percent-encoded where needed.
-            query: parameters; their values get encoded, None is left out.
+            query: parameters; their values are encoded, None is left out.
             json: the body.
         """
         return self._session.call(raw_request(method, path, decode_raw, query=query, body=json))

@@ -4,8 +4,8 @@
 httpx's pool goes through all connections for every request, so its cost grows with the number of tasks. Here a request
 takes the connection that was used last and puts it back on top: the cost stays flat, and surplus connections expire.
 
-The HTTP library's timeouts apply to each piece: an answer that arrives byte by byte, or after endless `1xx` answers,
-would exceed any of them. So connections respect the deadline of a call.
+The HTTP library's timeouts apply to each piece: a response that arrives byte by byte, or after endless `1xx`
+responses, would exceed any of them. So connections respect the deadline of a call.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from .concurrency import LoopBinding, Semaphore, connect, run_to_completion
 from .sending import CLOSED, Outgoing
 
 _NO_BODY = (204, 304)
-_LONGEST_TARGET = 65_536  # as httpx has it
+_LONGEST_TARGET = 65_536  # the same as httpx
 
 
 class EmptyBody:
-    """The body of a request without one: no pieces. Empty bytes would be a piece, and pass through all of httpcore."""
+    """The body of a request without one: no pieces. Empty bytes would be a piece, and go through all of httpcore."""
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -51,7 +51,7 @@ _EMPTY_BODY = EmptyBody()
 
 
 class _CheckedHeaders:
-    """Headers of a client that h11 has checked. Not a tuple: its `repr` would show the API key."""
+    """Headers of a client that h11 has checked. Not a tuple: a tuple's `repr` would show the API key."""
 
     __slots__ = ("known", "sent")
 
@@ -93,7 +93,7 @@ class ConnectionPool:
         try:
             connection.watch = outgoing.watch
             if connection.watch is not None:
-                connection.watch(connection)  # another thread may interrupt the wait for the answer
+                connection.watch(connection)  # another thread may interrupt the wait for the response
             connection.give_up = SystemClock.monotonic() + outgoing.deadline
             response = connection.handle_request(self._request(outgoing))
         except BaseException:
@@ -111,24 +111,24 @@ class ConnectionPool:
         parts = {part: seconds and min(seconds, most) for part, seconds in outgoing.timeout.items()}
         extensions = {"timeout": parts}
         request = httpcore.Request(outgoing.method, url, content=outgoing.body or _EMPTY_BODY, extensions=extensions)
-        request.headers = self._headers(outgoing)  # as an argument, they would all be checked and copied
+        request.headers = self._headers(outgoing)  # as an argument, all headers would be checked and copied
         return request
 
     def _headers(self, outgoing: Outgoing) -> Any:
         headers, body = outgoing.headers, outgoing.body
         if body is not None or outgoing.method in ("POST", "PUT", "PATCH"):
             return SentHeaders([self._host, *headers, (b"Content-Length", b"%d" % len(body or b""))])
-        # A client sends the same list with every GET. Checking it again would take longer than writing it.
+        # A client sends the same list with every GET. Checking it again would take longer than sending it.
         checked = self._checked
         if checked is None or checked.sent is not headers:
             checked = self._checked = _CheckedHeaders(headers, self._host)
         return checked.known
 
     def tells_if_sent(self, error: BaseException) -> bool:
-        return True  # httpcore's errors are raised as they happen, with no hooks in between
+        return True  # httpcore's errors arrive unchanged, with no hooks in between
 
     def forked(self) -> None:
-        """Start afresh: to use or close the connections of the process that forked would mix up its answers."""
+        """Start over: using or closing the parent's connections would mix up its responses."""
         self._of_parent = self._idle
         self._idle = []
         self._slots = Semaphore(self._max_connections)
@@ -147,7 +147,7 @@ class ConnectionPool:
         )
 
     def finished(self, connection: DeadlineConnection, *, whole: bool) -> None:
-        """Keep a connection if a `whole` answer was read and it can be used again, else close it."""
+        """Keep a connection if a `whole` response was read and it can be reused, else close it."""
         connection.watch = None
         if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
             if not connection.is_closed():
@@ -155,7 +155,7 @@ class ConnectionPool:
             return
         idle = self._idle
         idle.append(connection)
-        if self._closed:  # by another thread, in between
+        if self._closed:  # closed meanwhile by another thread
             self.close()
             return
         oldest = next(iter(idle), connection)
@@ -198,7 +198,7 @@ class PooledAnswer:
         return self._connection.network_stream or self._connection
 
     def __iter__(self) -> Iterator[bytes]:
-        # Runs to its end even when closed early: an unfinished generator would be cleaned up too late.
+        # Runs to its end even if closed early: an unfinished generator would be cleaned up too late.
         try:
             for chunk in cast(Iterable[bytes], self._response.stream):
                 if not self._closed:
@@ -218,7 +218,7 @@ class PooledAnswer:
         whole = False
         try:
             self._response.close()
-            # A body where none is allowed would be read as the next answer.
+            # A body where none is allowed would be read as the next response.
             whole = self._whole and not (self.status in _NO_BODY and _announces_body(self._response))
         finally:
             self._pool.finished(self._connection, whole=whole)
@@ -252,8 +252,8 @@ class DeadlineConnection(httpcore.HTTPConnection):
             self.watch(stream)
 
     def has_leftover(self) -> bool:
-        """Whether bytes came after the answer: they would be read as the next answer."""
-        http11 = getattr(self._connection, "_h11_state", None)  # not available elsewhere
+        """Whether bytes came after the response: they would be read as the next response."""
+        http11 = getattr(self._connection, "_h11_state", None)  # h11 shows it only here
         return http11 is not None and bool(http11.trailing_data[0])
 
     def time_left(self, timeout: float | None, expired: type[httpcore.TimeoutException]) -> float | None:
@@ -280,7 +280,7 @@ class _Backend(httpcore.NetworkBackend):
         timeout = self._connection.time_left(timeout, httpcore.ConnectTimeout)
         try:
             stream = connect(self._inner, host, port, timeout, local_address, socket_options)
-        except UnicodeError as error:  # a name that no resolver takes
+        except UnicodeError as error:  # the name is not valid for a resolver
             raise UnsendableError(str(error)) from error
         self._connection.reads_from(stream)
         return _Stream(self._connection, stream)
@@ -295,13 +295,13 @@ class _Stream(httpcore.NetworkStream):
         self._head = b""
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        if self._head:  # its end was not announced
+        if self._head:  # a body without a length
             self.write(b"", timeout)
         self._is_begin = True
         return self._inner.read(max_bytes, self._connection.time_left(timeout, httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        if buffer and self._is_begin:  # it is sent with the body, or with the end of the request, which is empty
+        if buffer and self._is_begin:  # sent with the body, or with the end of the request
             self._head, self._is_begin = buffer, False
             return
         head, self._head = self._head, b""
@@ -317,7 +317,7 @@ class _Stream(httpcore.NetworkStream):
         try:
             timeout = self._connection.time_left(timeout, httpcore.ConnectTimeout)
             secure = self._inner.start_tls(ssl_context, server_hostname, timeout)
-        except BaseException:  # the library closes the socket after errors, but not when canceled
+        except BaseException:  # the library closes the socket after errors, but not after a cancellation
             run_to_completion(self._inner.close)
             raise
         self._connection.reads_from(secure)
@@ -325,17 +325,17 @@ class _Stream(httpcore.NetworkStream):
 
     def get_extra_info(self, info: str) -> Any:
         if info == "is_readable" and self._socket is not None:
-            return _is_readable(self._socket)  # asked for each call: the layers below would look for it again
+            return _is_readable(self._socket)  # the layers below would have to find the socket again
         return self._inner.get_extra_info(info)
 
 
 def _is_readable(sock: socket.socket) -> bool:
-    """Whether reading would not wait: something came, or a side has closed."""
+    """Whether a read would not wait: data came, or either side has closed."""
     try:
         if sys.platform == "win32":
             return bool(select.select([sock], [], [], 0)[0])
         poll = select.poll()
         poll.register(sock, select.POLLIN)
         return bool(poll.poll(0))
-    except failures(ValueError):  # another thread of ours has just closed it
+    except failures(ValueError):  # another of our threads has just closed it
         return True

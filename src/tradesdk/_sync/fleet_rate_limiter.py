@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 class FleetRateLimiter:
     """An `RateLimiter` for all machines with the same API key, in PostgreSQL. `create_tables` makes its tables.
 
-    While the server does not answer, each member continues alone with its share of the last known limit, after one
+    If the server does not respond, each member continues alone with its share of the last known limit, after one
     warning.
 
     Args:
         url: `postgresql://USER@HOST/DATABASE`; by default `TRADE_FLEET`.
         schema: the schema that holds the tables.
         clock: the clock of the clients.
-        alone: whether to continue alone while the server is away; False: calls then raise `FleetError`, unsent.
+        alone: whether to continue alone while the server does not respond; False: calls then raise `FleetError`,
+            unsent.
 
     Raises:
         ConfigError: the URL or the schema cannot be used, or psycopg is not installed.
@@ -48,7 +49,7 @@ class FleetRateLimiter:
 
     @property
     def rate_limit(self) -> RateLimit | None:
-        """The rate limit in the last answer that this member got; None before that."""
+        """The rate limit in the last response to this member; None before that."""
         return self._window.rate_limit
 
     def claim(self, name: str, /) -> RateClaim:
@@ -68,11 +69,11 @@ class FleetRateLimiter:
         return RateClaim(with_jitter(claim.wait), name, "") if claim.wait else claim
 
     def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:
-        """Note what an answer says of the window."""
+        """Read the rate limit in a response."""
         self._window.answered(claim, headers)
 
     def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
-        """Give the request back if it was not sent."""
+        """Return a claim if its request was not sent."""
         self._window.failed(claim, sent=sent)
 
     def close(self) -> None:

@@ -37,18 +37,18 @@ class FleetSignals:
     """The signals of a chain for one member of a fleet: a context manager, and an iterator for one consumer.
 
     An `FleetRelay` stores them. With `group`, each signal goes to one member of the group; it is done when the
-    member asks for the next one, or with `ack`. What a member did not finish in time comes again, with `redelivered`.
-    Without a group, a member gets every signal in order, from now on or since a moment.
+    member asks for the next one, or with `ack`. A signal that a member did not finish in time is delivered again, with
+    `redelivered`. Without a group, a member gets every signal in order, from now on or since a moment.
 
-    After a `FleetError`, or an `APIError` of a history that is away for a moment, the iterator can be asked again: it
-    connects again, and nothing is lost.
+    After a `FleetError`, or an `APIError` of the history, the iterator can be used again: it reconnects, and no signal
+    is lost.
 
     Args:
         chain: 8453 (Base) or 56 (BNB Chain).
-        group: the name of the group. It remembers its position, also while it has no members.
+        group: the name of the group. It keeps its position, also while it has no members.
         since: start with signals from this moment on: an aware datetime, or Unix seconds. By default now; for a group
             only when it is new.
-        client: reads from the service's history what the fleet does not keep any more. Without it, that is a `Gap`.
+        client: reads signals that the fleet no longer keeps from the service's history. Without it, they are a `Gap`.
         base_url: the service whose signals these are; by default that of `client`, else TRADE_BASE_URL.
         url: `postgresql://USER@HOST/DATABASE`; by default `TRADE_FLEET`.
         schema: the schema that holds the tables.
@@ -106,9 +106,9 @@ class FleetSignals:
         self._unrelayed = False
 
     def ack(self, signal: FleetSignal) -> bool:
-        """Mark a signal of the group as done. False when this member did not have it any more.
+        """Mark a signal of the group as done. False if this member no longer had it.
 
-        After a `FleetError` it can be called again: within the lease the answer is the same.
+        After a `FleetError` it can be called again: within the lease the result is the same.
 
         Raises:
             FleetError: the server cannot be used.
@@ -123,11 +123,11 @@ class FleetSignals:
     def once(self, key: str) -> bool:
         """Whether this is the first call for a key in the whole fleet: True for one caller, for at least 90 days.
 
-        It says who may do something, not that it was done: if that caller is killed, nobody gets True again.
+        It says who may do something, not that it was done: if that caller is killed, no other caller gets True.
 
         Raises:
-            FleetError: the server cannot be used; the call may be the one that has got the key.
-            InvalidArgumentError: it is no text that PostgreSQL can store, or longer than 1,000 bytes.
+            FleetError: the server cannot be used; this call may have got the key.
+            InvalidArgumentError: PostgreSQL cannot store the text, or it is longer than 1,000 bytes.
         """
         key = _text("key", key)
         from .._fleet.signals import once
@@ -140,7 +140,7 @@ class FleetSignals:
     def __next__(self) -> FleetSignal | Gap:
         if self._interruptible.foreign:
             raise TradeError("these signals belong to the parent process: open others in this process")
-        # Also when it was closed: what was taken before is finished. No gap is acknowledged.
+        # Also after closing: signals taken before are done. Gaps are not acknowledged.
         taken, self._taken = self._taken, None
         if taken is not None and (not self._manual_ack or taken.startswith(GAP)):
             self._member.done_later(taken)
@@ -173,11 +173,11 @@ class FleetSignals:
             member.done_later(taken.id)
 
     def _catch_up(self, behind: Behind) -> None:
-        """Read from the service's history what the fleet does not keep any more."""
+        """Read signals that the fleet no longer keeps from the service's history."""
         if behind.is_nothing:
             items = []
         elif self._client is None:
-            items = [lost(behind, "the fleet does not keep them any more, and without client= nothing else was read")]
+            items = [lost(behind, "the fleet no longer keeps them, and without client= the history was not read")]
         else:
             history = self._client.signals.history(
                 chain=self.chain, start=int(behind.start), end=int(behind.end) + 1, max_items=MOST_MISSED + 1
@@ -190,7 +190,7 @@ class FleetSignals:
             except APIError as error:
                 away = isinstance(error, APIConnectionError)
                 if away or (isinstance(error, APIStatusError) and (error.status == 429 or error.status >= 500)):
-                    raise  # when it is asked again, this is read again
+                    raise  # the next call reads it again
                 items = [lost(behind, f"the history cannot be read: {error.headline}")]
         self._member.recovered(behind, items)
 
@@ -205,7 +205,7 @@ class FleetSignals:
     def close(self) -> None:
         """End it, from any task: a waiting consumer ends at once. Closing again does nothing.
 
-        What the member has and did not finish goes to another one at once.
+        Signals that the member has not finished go to another one at once.
         """
         if self._interruptible.close():
             self._leave()
@@ -218,7 +218,7 @@ class FleetSignals:
             if not self._interruptible.foreign:
                 self._member.leave()
         except FleetError:
-            pass  # what it has comes again when the lease is over
+            pass  # its signals are delivered again when their leases end
         finally:
             self._member.link.close()
 

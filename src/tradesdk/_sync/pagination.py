@@ -57,7 +57,7 @@ class Pager(Generic[M]):
     def __iter__(self) -> Iterator[M]:
         return _Items(self.pages())
 
-    if not TYPE_CHECKING:  # type checkers know better
+    if not TYPE_CHECKING:  # type checkers know the base class
 
         def __getitem__(self, index: object) -> NoReturn:
             raise TypeError(

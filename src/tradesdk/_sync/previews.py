@@ -1,5 +1,5 @@
 # Generated from src/tradesdk/_async/previews.py by scripts/unasync.py: change that file instead.
-"""The calls of a market client as quotes and dry runs, of which nothing is paid."""
+"""The calls of a market client as quotes and dry runs, which pay nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 class Previews(ABC, Generic[R]):
-    """The same calls, of which nothing is paid. Each takes the arguments of the client's method of the same name."""
+    """The same calls, which pay nothing here. Each takes the arguments of the client's method of the same name."""
 
     def __init__(self, driver: PurchaseDriver) -> None:
         self._driver = driver

@@ -1,5 +1,5 @@
 # Generated from src/tradesdk/_async/purchase_driver.py by scripts/unasync.py: change that file instead.
-"""Carries out what `payments.purchase` yields: the ledger in threads, requests, waits."""
+"""Carries out the effects of `payments.purchase`: the ledger in threads, requests, waits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TIME_RETRY = 60.0
-"""Seconds before the service is asked for its time again after it did not tell it."""
+"""Seconds before the service is asked for its time again after a failure."""
 
 
 class PurchaseDriver:
@@ -123,7 +123,7 @@ class PurchaseDriver:
                 self.buyer.ledger.update(payment.id, change, row)
 
     def sync_clock(self) -> None:
-        """Learn the service's time, if it is not known, from a free request. If that fails, the local clock is used."""
+        """Learn the service's time, if unknown, by a free request. If that fails, the local clock is used."""
         time, clock = self.buyer.time, self.buyer.clock
         if time.is_known or clock.monotonic() - self._time_asked_at < _TIME_RETRY:
             return
@@ -137,7 +137,7 @@ class PurchaseDriver:
         self._time_asked_at = clock.monotonic()
 
     def _end_of_exchange(self, give_up: float) -> float:
-        """The monotonic time at which a payment that is sent now is no longer waited for, in total."""
+        """The monotonic time until which a payment that is sent now is waited for."""
         connect, read = self.paid.timeout.connect, self.paid.timeout.read
         if connect is None or read is None:
             return give_up
@@ -179,8 +179,8 @@ class PurchaseDriver:
     def _drive(self, begin: Callable[..., Steps[T]], intent: PurchaseIntent, call: MarketRequest[Any]) -> T:
         """Carry out effects until there is a result.
 
-        A cancellation that came when an effect was done already is `held`, and thrown in at the next one that is no
-        `Write`. That is so while a payment is sent, from when it goes to the transport: no wait begins after it.
+        A cancellation that came when an effect was already done is `held`, and thrown in at the next effect that is not
+        a `Write`. The same applies once a payment has gone to the transport: no wait begins after it.
         """
         buyer, session, paid, results = self.buyer, self.session, self.paid, list[Any]()
         give_up = self._deadline()
@@ -241,11 +241,11 @@ class PurchaseDriver:
                     if (listener := log_events.listener) is not None:
                         listener.note("sign", logging.INFO, {"payment_id": result.payment.id})
                 case effects.Write(row, change):
-                    write(row, change)  # signers that block may have all others
+                    write(row, change)  # blocking signers may use all threads of the limit
                     return
                 case effects.Send(payment):
                     claim, slot = slot, None
-                    request = call.request._replace(body=payment.body)  # its fields may have another order
+                    request = call.request._replace(body=payment.body)  # the fields of its body may be in another order
                     handover = Handover(payment)
                     listener = log_events.listener
                     try:
@@ -259,7 +259,7 @@ class PurchaseDriver:
             results.append(result)
 
         def run(first: Callable[[], Effect]) -> bool:
-            """Carry out effects. False where a `Lock` is wanted."""
+            """Carry out effects. False at a `Lock`."""
             nonlocal held, handover
             try:
                 effect = first()
@@ -277,7 +277,7 @@ class PurchaseDriver:
                             give_back()
                         carry_out(effect)
                     except TradeError as error:
-                        if not results:  # else the answer is there, and cannot be read
+                        if not results:  # otherwise the response is there, but is not readable
                             results.append(error)
                     except BaseException as error:
                         held = error
@@ -312,4 +312,4 @@ class PurchaseDriver:
         finally:
             exchange.close()
             give_back()
-        raise cause  # not inside, where it would get another context
+        raise cause  # outside of the handler, where it would get another context

@@ -27,7 +27,7 @@ class Outgoing(NamedTuple):
     """One request to send. It ends within `deadline` seconds, whatever the `timeout` of a part is."""
 
     method: str
-    target: str  # path and query, quoted, without the path of the base URL
+    target: str  # path and query, quoted, relative to the path of the base URL
     headers: SentHeaders
     body: bytes | None
     timeout: Mapping[str, float | None]  # seconds for `connect`, `read`, `write`, `pool`
@@ -38,16 +38,16 @@ class Outgoing(NamedTuple):
 
 @dataclass
 class Handover:
-    """A payment that is sent once, and what is known of that so far, whatever ends the wait for it."""
+    """A payment that is sent once, and its state so far, however the wait for it ends."""
 
     payment: Payment
-    is_sent: bool = False  # it has gone to the transport
+    is_sent: bool = False  # it was given to the transport
     response: RawResponse | None = None
-    problem: APIError | None = None  # why there is no response, or none that can be read
+    problem: APIError | None = None  # why there is no response, or no readable one
 
 
 class Answer(Protocol):
-    """An answer whose body is not read yet."""
+    """A response whose body is not read yet."""
 
     @property
     def status(self) -> int: ...
@@ -62,11 +62,11 @@ class Answer(Protocol):
         ...
 
     def __iter__(self) -> Iterator[bytes]:
-        """The chunks of the body. Iterating ends once the answer is closed."""
+        """The chunks of the body. Iterating ends once the response is closed."""
         ...
 
     def wait_for(self, seconds: float) -> None:
-        """Read the next chunk within `seconds`, however many pieces it comes in."""
+        """Read the next chunk within `seconds`, in however many pieces it arrives."""
         ...
 
     def close(self) -> None:
@@ -84,16 +84,16 @@ class Sender(Protocol):
     def is_closed(self) -> bool: ...
 
     def enter(self, timeout: float | None) -> Callable[[], None]:
-        """Wait until fewer requests are on the way than may be. Returns what has to be called at the end of this one.
+        """Wait until fewer requests are in progress than the limit. Returns a function to call at the end of this one.
 
-        Raises `TradeError` when this is closed.
+        Raises `TradeError` if this is closed.
 
-        A stream does not ask: it lasts, and a hundred of them would leave no connection for calls.
+        Streams do not count: they last, and a hundred of them would leave no connection for calls.
         """
         ...
 
     def send(self, outgoing: Outgoing) -> Answer:
-        """Send a request and read the headers of its answer."""
+        """Send a request and read the headers of the response."""
         ...
 
     def tells_if_sent(self, error: BaseException) -> bool:

@@ -1,5 +1,5 @@
 # Generated from src/tradesdk/_async/session.py by scripts/unasync.py: change that file instead.
-"""Sends requests: headers, rate limit, one attempt, reading the answer. Retries are in `retry_loop`."""
+"""Sends requests: headers, rate limit, one attempt, reading the response. Retries are in `retry_loop`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RateLimiter(Protocol):
 
     @property
     def rate_limit(self) -> RateLimit | None:
-        """The rate limit in the last answer that had one; None before that."""
+        """The rate limit in the last response that had one; None before that."""
         ...
 
     def claim(self, name: str, /) -> RateClaim:
@@ -57,11 +57,11 @@ class RateLimiter(Protocol):
         ...
 
     def answered(self, claim: RateClaim, status: int, headers: Mapping[str, str], /) -> None:
-        """Called with every answer. `claim.id` is empty if the request was sent without asking."""
+        """Called with every response. `claim.id` is empty if the request was sent without asking."""
         ...
 
     def failed(self, claim: RateClaim, /, *, sent: bool) -> None:
-        """Called when there is no answer. `sent`: the service may have counted the request."""
+        """Called if there is no response. `sent`: the service may have counted the request."""
         ...
 
 
@@ -101,13 +101,13 @@ class Session:
     deadline: float
     throttle: bool
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """What logs must not show, besides the key: a service may repeat it."""
+    """Secrets to hide in logs, besides the key: a service may repeat them."""
 
     rate_limiter: RateLimiter | None = None
-    """The rate limiter to use; None: one that this client has alone."""
+    """The rate limiter to use; None: one of this client's own."""
 
     api: str = "account"
-    """What the rate limit belongs to, besides the key."""
+    """The API that the rate limit is for, besides the key."""
 
     retry_budget: RetryBudget = field(default_factory=RetryBudget)
     made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
@@ -117,10 +117,10 @@ class Session:
     """Called with every connection that is used, so that it can be cut off."""
 
     latest: Mapping[str, str] = field(default_factory=dict)
-    """The headers of the latest answer."""
+    """The headers of the latest response."""
 
     creating: list[tuple[object, ...]] = field(default_factory=list)
-    """What the creates in progress expect: with two alike, a match may belong to the other."""
+    """What the creates in progress expect: if two are alike, a match may belong to the other."""
 
     def __post_init__(self) -> None:
         fixed = self.key is None or self.key.fixed
@@ -151,7 +151,7 @@ class Session:
         return twin
 
     def call(self, request: Request[T], *, give_up: float | None = None) -> T:
-        """Send `request`, with retries, and read its answer. `give_up` is a monotonic time."""
+        """Send `request`, with retries, and read the response. `give_up` is a monotonic time."""
         listener = log_events.listener
         with NO_SPAN if listener is None else listener.begin("call", **self._described(request)):
             started = self.clock.monotonic()
@@ -174,7 +174,7 @@ class Session:
 
                 retries = RetryLoop(self, request, give_up, began=began)
                 again = retries.should_retry(error)
-            except failures(OSError):  # of an import: there are too many open files
+            except failures(OSError):  # from the import: too many open files
                 if request.operation not in (Operation.READ, Operation.QUERY) and failure_of(error).outcome_unknown:
                     error.outcome = "unknown"
                 raise error from error.__cause__
@@ -187,12 +187,12 @@ class Session:
         return retries.run()
 
     def attempt(self, request: Request[T], give_up: float, claim: RateClaim | None = None) -> T:
-        """Send `request` once and read its answer. `claim` is one that was made for it."""
+        """Send `request` once and read the response. `claim`: the one that was made for it."""
         try:
             response = self.exchange(request, give_up, claim=claim)
             if 200 <= response.status < 300 or (response.status == 402 and request.reads_offers):
                 return self.read(request, response)
-        except APIResponseError as error:  # the request was carried out, only its answer is unreadable
+        except APIResponseError as error:  # the request was carried out; only the response is unreadable
             error.outcome = "none" if request.operation in (Operation.READ, Operation.QUERY) else "unknown"
             raise
         raise self.refusal(request, response)
@@ -228,7 +228,7 @@ class Session:
         handover: Handover | None = None,
         claim: RateClaim | None = None,
     ) -> RawResponse:
-        """Send `request` once, with a payment's header if there is one. Any status counts as an answer.
+        """Send `request` once, with a payment's header if there is one. A response of any status is returned.
 
         A payment that has gone to the transport is not abandoned when the call is canceled: `handover` then has the
         outcome, and the cancellation is raised.
@@ -267,7 +267,7 @@ class Session:
             if payment is not None:
                 content, heads = _without(payment, content, success), heads.hidden(payment.hidden_in)
             if body.cut_short and success:
-                raise ConnectionError("the gzip of the answer is cut short")
+                raise ConnectionError("the gzip of the response is cut short")
         except BaseException as error:
             try:
                 lost = connection_error(error, request.method, url, proxy=self.sender.proxy, handled=handled)
@@ -279,7 +279,7 @@ class Session:
                 raise
             if handover is not None:
                 handover.problem = lost
-                lost.message = handover.payment.hidden_in(lost.message)  # a given client may quote the request
+                lost.message = handover.payment.hidden_in(lost.message)  # a given client may quote it
                 if not self.sender.tells_if_sent(error):
                     lost.sent = True  # a payment that may have arrived counts as sent
                     lost.temporary |= lost.code != "certificate_refused"
@@ -294,10 +294,10 @@ class Session:
         self.latest = answer.headers
         response, unreadable = RawResponse(status, heads, content), None
         if self.key is not None and (payment is not None or not success or body.problem is not None):
-            response = self.key.without(response)  # errors show it
+            response = self.key.without(response)  # errors show the response
             content = response.content
         if body.problem is not None and success and status != 204:
-            text = f"the answer cannot be read: {body.problem}"
+            text = f"the response cannot be read: {body.problem}"
             unreadable = APIResponseError(text, method=request.method, url=url, response=response)
         if handover is not None:
             handover.response, handover.problem = response, unreadable
@@ -338,7 +338,7 @@ class Session:
                 self._read(answer, body, give_up)
         except Exception as error:
             if 200 <= answer.status < 300 or not transport_error(error):
-                raise  # else the status is enough, though the body is cut short
+                raise  # else the status is enough, even if the body is cut short
         finally:
             answer.close()
         return body
@@ -354,7 +354,7 @@ class Session:
             else:
                 late = self.clock.monotonic() > give_up  # the last piece may be late
         if late and cut:
-            raise TimeoutError("the answer was not complete at the deadline")
+            raise TimeoutError("the response was not complete at the deadline")
 
     def _described(self, request: Request[T]) -> dict[str, str]:
         url = self.base_url + request.target
@@ -381,7 +381,7 @@ class Session:
 
     @property
     def limit_name(self) -> str:
-        """The name of the rate limit: the same for all clients with this key; empty for a limiter of this client."""
+        """The name of the rate limit: the same for all clients with this key; empty for this client's own limiter."""
         return "" if self.rate_limiter is None or self.key is None else self.key.rate_limit_name(self.api)
 
     def claim(self, request: Request[T], give_up: float) -> RateClaim:
@@ -400,17 +400,17 @@ class Session:
                     retry_at=moment_after(self.clock.now(), wait),
                     rate_limit=self.limiter.rate_limit,
                 )
-            if wait > 1:  # else it waits for its turn, not for the reset
+            if wait > 1:  # a shorter wait is for its turn, not for the reset
                 log_rate_limit_wait(wait)
             self.sleep(self.clock, wait)
         return claim
 
     def unanswered(self, claim: RateClaim, *, sent: bool) -> None:
-        """Tell the rate limiter of a request without an answer."""
+        """Tell the rate limiter that a request got no response."""
         try:
             failed = partial(self.limiter.failed, claim, sent=sent)
-            (failed() if self.rate_limiter is None else run_to_completion(failed))  # ours never waits
-        except failures(Exception) as error:  # it must not hide what became of the request
+            (failed() if self.rate_limiter is None else run_to_completion(failed))  # our own never waits
+        except failures(Exception) as error:  # it must not hide the outcome of the request
             limiter_failed(error)
 
     def close(self) -> None:
@@ -419,7 +419,7 @@ class Session:
 
 
 class Resource:
-    """The calls of one noun of the account API."""
+    """The calls of one kind of object of the account API."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -427,14 +427,14 @@ class Resource:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._session.base_url}>"
 
-    if not TYPE_CHECKING:  # with it, type checkers would accept any name
+    if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_attribute(self, name)
 
 
 def _without(payment: Payment, content: bytes, success: bool) -> bytes:
-    """`content` without the signed payment, which a service may repeat: errors, logs and the ledger show answers."""
+    """`content` without the signed payment, which a service may repeat: errors, logs and the ledger show responses."""
     if success and len(content) > _SEARCHED and payment.sent()[1] not in content:
-        return content  # long answers are data: searching them for parts takes longer than reading them
+        return content  # long responses are data: searching them for parts takes longer than reading them
     return payment.hidden_in(content.decode("latin-1")).encode("latin-1")

@@ -1,5 +1,16 @@
 # Generated from src/tradesdk/_async/signal_stream.py by scripts/unasync.py: change that file instead.
-"""The live stream of signals."""
+"""The live stream of signals: the driver of `_stream.state_machine`, which decides and yields.
+
+One consumer runs everything: there is no background task, so nothing is read while the consumer works. `__next__`
+returns the next of `_items`; if there is none, `_advance` does the action that `StreamState.step` names (connect, read,
+wait, read the history) until there is one. Entering, or the first call, opens the stream, with the retries of a call.
+
+Who waits: only the consumer, in `_interruptible.run`. `close`, from any task, interrupts it there, and iterating ends.
+`ack` may be called from any task. Checkpoints are written in threads.
+
+A signal is acknowledged when the consumer asks for the next item (`_taken`), or by `ack`. A `TradeError` ends the
+stream. A cancellation closes the connection; the next call reconnects and reads what was missed from the history.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +51,7 @@ if TYPE_CHECKING:
 
 ItemT = TypeVar("ItemT", bound=StreamItem)
 
-_UNREADABLE = 2  # retries after unreadable answers and 500s
+_UNREADABLE = 2  # retries after unreadable responses and 500s
 _SHORT_PATIENCE = 30.0  # seconds; the stream is not read meanwhile
 
 
@@ -55,7 +66,7 @@ class SignalStream(Generic[ItemT]):
 
     Raises:
         APIStatusError: the service refuses, and another attempt cannot help (401, 403 and others).
-        StreamError: the answer is not a stream of events.
+        StreamError: the response is not a stream of events.
         StreamEndedError: the service ended the stream for good.
         CheckpointError: the checkpoint cannot be read or written. A failed write does not end the stream: asking for
             the next signal writes again.
@@ -82,7 +93,7 @@ class SignalStream(Generic[ItemT]):
         self._taken: StreamSignal | None = None  # the consumer has it and may not be done with it
         self._begun = self._opened = self._entered = False
         self._error: Exception | None = None
-        self._span: Span = NO_SPAN  # of the connection
+        self._span: Span = NO_SPAN  # the span of the connection
 
     @property
     def stats(self) -> StreamStats:
@@ -124,7 +135,7 @@ class SignalStream(Generic[ItemT]):
         checkpoint.save(self._state.state)
         self._saved_begin = begin
 
-    # iterating
+    # Iterating.
 
     def __iter__(self) -> SignalStream[ItemT]:
         return self
@@ -135,7 +146,7 @@ class SignalStream(Generic[ItemT]):
         if self._interruptible.foreign:
             raise TradeError("this stream belongs to the parent process: open another one in this process")
         if self._interruptible.shut and not self._entered:
-            raise StopIteration  # the checkpoint is released already
+            raise StopIteration  # the checkpoint is already released
         if self._taken is not None:
             self._acknowledge_taken()
         if self._interruptible.shut:
@@ -181,7 +192,7 @@ class SignalStream(Generic[ItemT]):
                         case NextAction.BACKFILL | NextAction.AUDIT:
                             self._walk(audit=do is NextAction.AUDIT)
                             self._connection.watch()
-                if do is NextAction.CONNECT:  # it has a span of its own
+                if do is NextAction.CONNECT:  # it has its own span
                     self._reconnect()
         except Interrupted:
             raise
@@ -221,13 +232,13 @@ class SignalStream(Generic[ItemT]):
             lost.retries = state.watchdog.tries - 1
             raise lost
 
-    # opening
+    # Opening.
 
     def _open(self) -> None:
         """Open the stream for the first time, with the retries of a call."""
         if self._opened:
             return
-        signal_reader()  # builds it now, not at the first event
+        signal_reader()  # build it now, not at the first event
         clock, session = self._session.clock, self._session
         give_up = clock.monotonic() + session.deadline
         if not self._begun:
@@ -287,7 +298,7 @@ class SignalStream(Generic[ItemT]):
                 error.retries = state.watchdog.tries - 1
                 raise
 
-    # the history
+    # The history.
 
     def _look_back(self) -> None:
         """Learn which signals came before the stream: they are not wanted, and a history without them has a gap."""
@@ -295,7 +306,7 @@ class SignalStream(Generic[ItemT]):
         most = min(_SHORT_PATIENCE, session.deadline / 2)  # the other half is for opening the stream
         try:
             page = self._read_page({"chain": self.chain, "limit": MAX_PAGE}, session.clock.monotonic() + most, most)
-        except APIError as error:  # nothing is lost yet, and opening the stream says what is wrong
+        except APIError as error:  # nothing is lost yet, and opening the stream will show what is wrong
             text = "the history of chain %(chain)d could not be read before the stream: %(reason)s"
             event("history_unread", text, error, level=logging.INFO, chain=self.chain)
         else:
@@ -304,8 +315,8 @@ class SignalStream(Generic[ItemT]):
     def _walk(self, *, audit: bool) -> None:
         session, state = self._session, self._state
         walk = state.begin_walk(session.clock.monotonic(), audit=audit)
-        again = audit or state.will_read_again  # then a failure is not yet a gap
-        most = max(self._options.recovery_timeout, 1.0)  # one request at least
+        again = audit or state.will_read_again  # a failure is then not yet a gap
+        most = max(self._options.recovery_timeout, 1.0)  # at least one request
         reason = self._read_walk(walk, min(most, _SHORT_PATIENCE) if again else most, most)
         ended = session.clock.monotonic()
         if reason is None:
@@ -338,7 +349,7 @@ class SignalStream(Generic[ItemT]):
                     odd += 1
                 now = session.clock.monotonic()
                 wait = session.policy.wait(tries, failure, now=session.clock.now()).seconds
-                # Refused, so that retrying cannot help.
+                # Refused: retrying cannot help.
                 final = failure.cause is FailureCause.STATUS and 300 <= failure.status < 500 and failure.status != 429
                 if odd > _UNREADABLE or final or now + wait > give_up:
                     return f"the history cannot be read: {error.headline} ({error.method} {error.url})"
@@ -368,11 +379,11 @@ class SignalStream(Generic[ItemT]):
         claim = session.claim(page, end)
         return session.attempt(page, min(session.clock.monotonic() + patience, end), claim)
 
-    # closing
+    # Closing.
 
     def close(self) -> None:
         """End the stream, from any task: a waiting consumer ends at once. Closing again does nothing."""
-        self._span.end()  # before the interruption, which is no error
+        self._span.end()  # before the interruption, which is not an error
         try:
             if self._interruptible.close():
                 self._connection.close()
@@ -388,7 +399,7 @@ class SignalStream(Generic[ItemT]):
         self._entered = True
         try:
             self._interruptible.run(self._open)
-        except Interrupted:  # it was closed meanwhile: iterating ends at once
+        except Interrupted:  # closed meanwhile: iterating ends at once
             self._connection.close()
         except BaseException:
             try:
@@ -410,7 +421,7 @@ class SignalStream(Generic[ItemT]):
             if self._checkpoint is not None and self._checkpoint.behind:
                 self._save(self._checkpoint)
         except CheckpointError:
-            if exc_type is None:  # else the error that ends the block says more
+            if exc_type is None:  # otherwise the error that ends the block says more
                 raise
         finally:
             self._entered = False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 _LONGEST_ID = 1_024  # the id is only a hint: gaps are filled from the history
-_AT_ONCE = 16 * 1024  # bytes; small portions do not trigger the garbage collector: a third of the CPU of a signal
+_AT_ONCE = 16 * 1024  # bytes; larger reads trigger the garbage collector: a third of the CPU time of a signal
 
 
 class StreamConnection:
@@ -34,14 +34,14 @@ class StreamConnection:
         self._answer: Answer | None = None
         self.home = LoopBinding()
         self._chunks: Any = None  # a generator, which has to be closed
-        self._pieces: Iterator[bytes] = iter(())  # of the last chunk
+        self._pieces: Iterator[bytes] = iter(())  # the pieces of the last chunk
 
     def open(self, give_up: float, last_event_id: str) -> Headers:
-        """Read the head of the answer, and a refusal's body, until `give_up`, a monotonic time."""
+        """Read the head of the response, and a refusal's body, until `give_up`, a monotonic time."""
         session = self._session
         if session.sender.is_closed:
             raise TradeError(CLOSED)
-        # With gzip, the service's buffers would hold events back.
+        # With gzip, the service's buffers would delay events.
         headers = session.header_list(None, accept=b"text/event-stream", coding=b"identity")
         headers.append((b"Cache-Control", b"no-store"))
         if last_event_id.isprintable() and 0 < len(last_event_id.strip()) == len(last_event_id) <= _LONGEST_ID:
@@ -90,13 +90,13 @@ class StreamConnection:
                 content = (session.receive(incoming, give_up)).content()
         except Exception as error:
             if not transport_error(error):
-                raise  # else the status is enough, though the body is cut short
+                raise  # else the status is enough, even if the body is cut short
         finally:
             self.close()
         answer = RawResponse(status, incoming.headers, content)
         if session.key is not None:
             answer = session.key.without(answer)
-            content = answer.content  # a traceback may show it
+            content = answer.content  # a traceback may show the content
         if exchange is not None:
             exchange.answered(status, answer.headers, answer.content)
         if status == 204:
@@ -110,11 +110,11 @@ class StreamConnection:
             encoding = f"its content encoding is {printable(coding, 60)}, and none is accepted"
             reason = encoding if status == 200 else "its status is not 200"
         raise StreamError(
-            f"the answer ({status}) is not a stream of events: {reason}", method="GET", url=self.url, response=answer
+            f"the response ({status}) is not a stream of events: {reason}", method="GET", url=self.url, response=answer
         )
 
     def watch(self) -> None:
-        """Make this the connection that closing the stream cuts off: the history's may have been it meanwhile."""
+        """Let closing the stream cut off this connection again: reading the history may have replaced it."""
         self._interruptible.watch(None if self._answer is None else self._answer.connection)
 
     def read(self, patience: float) -> bytes | None:
@@ -146,5 +146,5 @@ class StreamConnection:
     def _close(self, answer: Answer, chunks: Any) -> None:
         answer.close()
         if chunks is not None:
-            for _ in chunks:  # a generator left unfinished would be cleaned up too late
+            for _ in chunks:  # an unfinished generator would be cleaned up too late
                 pass

@@ -9,14 +9,14 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class Clock(Protocol):
-    """What a client needs of a clock. Both flavors use it, so it waits in both ways."""
+    """What a client needs of a clock. Blocking and async clients use the same one, so it can wait in both ways."""
 
     def now(self) -> float:
         """Seconds since 1970 (UTC)."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since any fixed point; never goes backwards."""
+        """Seconds since a fixed point; never goes backwards."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -45,6 +45,6 @@ class SystemClock:
         time.sleep(seconds)
 
     async def sleep_async(self, seconds: float) -> None:
-        import anyio  # only where a call really waits
+        import anyio  # only for calls that really wait
 
         await anyio.sleep(seconds)

@@ -1,4 +1,4 @@
-"""A lock between processes, and between two streams of one process. The lock of a killed process is free."""
+"""A lock between processes, and between two streams of one process. When its process is killed, it is free."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class InUseError(Exception):
 
 
 class FileLock:
-    """A lock on a file that is made for it and stays: if it were removed, two could hold the lock at once."""
+    """A lock on its own file, which stays: if the file were removed, two could hold the lock at once."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -27,21 +27,21 @@ class FileLock:
         self._process = 0
 
     def take(self) -> None:
-        if not (find_spec("fcntl") or find_spec("msvcrt")):  # filelock would make do with a file that no kill removes
+        if not (find_spec("fcntl") or find_spec("msvcrt")):  # filelock would use a file that stays after a kill
             raise ImportError("this Python has neither the module fcntl nor msvcrt")
         from filelock import FileLock, Timeout
 
-        # First: where a lock belongs to the process, opening and closing the file again would release ours.
+        # First: on systems where a lock belongs to the process, opening and closing the file again would release ours.
         other = _held.get(self._path)
         if other is not None and not other.forked:
             raise InUseError("another stream of this process")
-        os.stat(os.path.dirname(self._path))  # filelock would make the folder, open to others
+        os.stat(os.path.dirname(self._path))  # filelock would create the folder, open to others
         lock = FileLock(
             self._path,
             mode=0o600,
             thread_local=False,
             blocking=False,
-            preserve_lock_file=True,  # so no soft lock either, where the system has no locks
+            preserve_lock_file=True,  # prevents a soft lock where the system has no locks
             on_acquired=self._sign,
         )
         try:
@@ -53,11 +53,11 @@ class FileLock:
 
     @property
     def forked(self) -> bool:
-        """Whether the parent process took it, and so this one does not hold it."""
+        """Whether the parent process took it, so that this process does not hold it."""
         return self._process not in (0, os.getpid())
 
     def lost(self) -> bool:
-        """Whether it is not held any more, or its file was removed or replaced, so that another stream may take it."""
+        """Whether it is no longer held, or its file was removed or replaced, so that another stream may take it."""
         if self._lock is None:
             return True
         try:
@@ -84,7 +84,7 @@ class FileLock:
 
 
 _held: WeakValueDictionary[str, FileLock] = WeakValueDictionary()
-"""By path: the locks of this process, and in a forked one those of its parent."""
+"""By path: the locks of this process; after a fork also those of its parent."""
 
 
 def _holder(path: str) -> str:

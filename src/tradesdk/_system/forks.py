@@ -1,4 +1,4 @@
-"""Things that must not be used in a forked process, because their connections belong to the parent."""
+"""Objects that must not be used in a forked process, because their connections belong to the parent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 class Bound(Protocol):
     def forked(self) -> None:
-        """This process is a new one."""
+        """Called in the forked process."""
 
 
 _BOUND: WeakSet[Bound] = WeakSet()

@@ -1,4 +1,4 @@
-"""Exceptions that a signal handler raised in the middle of something else."""
+"""Exceptions that a signal handler raised in other code."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ E = TypeVar("E", bound=BaseException)
 
 
 def raised_by_handler(error: BaseException | None) -> bool:
-    """Whether a signal handler raised it: then it is the caller's, and what it interrupted has not failed.
+    """Whether a signal handler raised it: then it is the caller's, and the interrupted code has not failed.
 
-    A handler is the only function that is called with the frame that it interrupted.
+    Only a handler is called with the frame that it interrupted.
     """
     for frame, _ in walk_tb(None if error is None else error.__traceback__):
         for value in frame.f_locals.values() if frame.f_back is not None else ():
@@ -24,12 +24,12 @@ def raised_by_handler(error: BaseException | None) -> bool:
 
 
 def failures(*kinds: type[E]) -> tuple[type[E], ...]:
-    """For `except`: errors of these kinds, but for what a signal handler raised, such as a caller's time limit."""
+    """For `except`: errors of these kinds, except those of a signal handler, such as a caller's time limit."""
     return () if raised_by_handler(sys.exc_info()[1]) else kinds
 
 
-class suppress(contextlib.suppress):  # named as the one that it stands for
-    """contextlib's, but for what a signal handler raised."""
+class suppress(contextlib.suppress):  # named like the one that it replaces
+    """As contextlib's, except for errors of a signal handler."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -18,14 +18,14 @@ _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, err
 
 
 def prepare(path: str) -> None:
-    """Make the folder of a file if it is missing, and check that nothing else than a file is there (ValueError)."""
+    """Create the folder of a file if it is missing, and check that the path is a file or free (ValueError)."""
     with suppress(FileNotFoundError):
         _must_be_file(os.stat(path).st_mode)
     make_folder(os.path.dirname(path))
 
 
 def make_folder(folder: str) -> None:
-    """Make a folder, and those above it, with mode 0700. One that is there keeps its mode."""
+    """Create a folder, and those above it, with mode 0700. An existing folder keeps its mode."""
     if os.path.isdir(folder):
         return
     above = os.path.dirname(folder)
@@ -40,7 +40,7 @@ def make_folder(folder: str) -> None:
 
 
 def create(path: str) -> int:
-    """Make a file with mode 0600, whatever the umask is, and open it for writing. A link takes the name, too."""
+    """Create a file with mode 0600, whatever the umask, and open it for writing. Fails if the name exists."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
     try:
         if os.name != "nt":
@@ -63,14 +63,14 @@ def write(file: int, data: bytes) -> None:
     if sys.platform == "darwin":
         import fcntl
 
-        with suppress(OSError):  # not on every file system
+        with suppress(OSError):  # some file systems lack it
             fcntl.fcntl(file, fcntl.F_FULLFSYNC)  # a plain sync leaves the bytes in the disk's cache
             return
     os.fsync(file)
 
 
 def sync_folder(folder: str) -> None:
-    """Make new names in a folder durable, where the system can do so."""
+    """Make new names in a folder durable, if the system can."""
     if os.name == "nt":
         return
     try:
@@ -85,18 +85,18 @@ def sync_folder(folder: str) -> None:
 
 
 def try_to_replace(path: str) -> None:
-    """Check that `replace` may write here, and remove what a killed process left behind."""
+    """Check that `replace` may write here, and remove the files that a killed process left."""
     temp = f"{path}.tmp"
     os.close(_new(temp))
     os.unlink(temp)
 
 
 def replace(path: str, data: bytes) -> None:
-    """Replace a file by `data`, readable for its owner only; on disk when this returns.
+    """Replace a file by `data`, readable only for its owner; on disk when this returns.
 
     One writer at a time: the caller holds a lock.
 
-    After an OSError the old file is unchanged; if only the last step failed, it is the new one.
+    After an OSError the old file is unchanged, or, if only the last step failed, replaced.
     """
     temp = f"{path}.tmp"
     file = _new(temp)
@@ -114,9 +114,9 @@ def replace(path: str, data: bytes) -> None:
 
 
 def create_whole(path: str, data: bytes) -> None:
-    """Make a file of `data`, readable for its owner only: complete and on disk when this returns, or missing.
+    """Create a file of `data`, readable only for its owner: complete and on disk when this returns, or missing.
 
-    Where there are no hard links, a killed process may leave it empty.
+    On file systems without hard links, a killed process may leave it empty.
     """
     temp, file = _part(path)
     try:
@@ -125,13 +125,13 @@ def create_whole(path: str, data: bytes) -> None:
                 raise OSError(errno.EPERM, "the file system does not keep others out")
             write(file, data)
         finally:
-            if os.name == "nt":  # there a file that is open cannot be renamed or removed
+            if os.name == "nt":  # on Windows, an open file cannot be renamed or removed
                 os.close(file)
         try:
-            os.link(temp, path)  # unlike a rename it refuses to replace
+            os.link(temp, path)  # unlike a rename, it does not replace a file
         except FileExistsError:
             raise
-        except failures(OSError):  # a file system without links: take the name first
+        except failures(OSError):  # a file system without links: create the name first
             os.close(create(path))
             try:
                 os.replace(temp, path)
@@ -144,22 +144,22 @@ def create_whole(path: str, data: bytes) -> None:
             os.unlink(temp)
         if os.name != "nt":
             os.close(file)
-    with suppress(OSError):  # the file is there: to report a failure would be wrong
+    with suppress(OSError):  # the file is there: reporting a failure would be wrong
         sync_folder(os.path.dirname(path))
 
 
 def _part(path: str) -> tuple[str, int]:
-    """A new file beside another one. It is locked, so that others know that this process lives."""
+    """A new file beside another one. It is locked while this process lives."""
     while True:
-        temp = f"{path}.{os.urandom(8).hex()}.tmp"  # others may be making the same file
+        temp = f"{path}.{os.urandom(8).hex()}.tmp"  # others may be creating the same file
         file = create(temp)
         if try_lock(file) is not False and os.fstat(file).st_nlink:
             return temp, file
-        os.close(file)  # before it was locked, another process took it for one that was left
+        os.close(file)  # before the lock, another process took it for an abandoned one
 
 
 def remove_left(path: str) -> None:
-    """Remove what killed processes left of `create_whole`: parts on which nobody holds the lock."""
+    """Remove the files that killed processes left in `create_whole`: those that nobody has locked."""
     folder, name = os.path.split(path)
     with suppress(OSError):
         for found in os.listdir(folder):
@@ -169,7 +169,7 @@ def remove_left(path: str) -> None:
 
 
 def _remove_unlocked(path: str) -> None:
-    if os.name == "nt":  # it refuses to remove a file that is open
+    if os.name == "nt":  # Windows refuses to remove an open file
         os.unlink(path)
         return
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | _FLAGS)
@@ -181,7 +181,7 @@ def _remove_unlocked(path: str) -> None:
 
 
 def try_lock(file: int) -> bool | None:
-    """Lock a file until it is closed. False: another process has the lock; None: there are no locks."""
+    """Lock a file until it is closed. False: another process has the lock; None: the system has no locks."""
     try:
         import fcntl
 
@@ -202,7 +202,7 @@ def names(path: str) -> int:
 
 
 def content(path: str, largest: int) -> bytes | None:
-    """The bytes of a file; None when it is missing. ValueError: it is no file, or has more than `largest` bytes."""
+    """The bytes of a file; None if it is missing. ValueError: it is not a file, or has more than `largest` bytes."""
     try:
         # Without O_NONBLOCK, opening a pipe would wait for a writer.
         file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _FLAGS)
@@ -225,7 +225,7 @@ def _must_be_file(mode: int) -> None:
 
 
 def _new(path: str) -> int:
-    """A new file in the place of what was there."""
+    """A new file that replaces what was there."""
     try:
         return create(path)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Semaphores that stay free whatever a signal handler raises."""
+"""Semaphores that are always released, even if a signal handler raises."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .forks import bind
 class Semaphore:
     """A semaphore whose `acquire` waits for at most `timeout` seconds.
 
-    A handler may raise after any call, but not within one in C, and not where a function returns. So it is released
-    for certain when `try` follows `acquire` at once, and `finally` begins with `release`.
+    A handler may raise after any call, but not within one in C, and not where a function returns. So it is certainly
+    released if `try` directly follows `acquire`, and `finally` begins with `release`.
     """
 
     def __init__(self, value: int) -> None:
@@ -24,9 +24,9 @@ class Semaphore:
             self.release()
 
     def acquire(self, timeout: float | None = None) -> bool:
-        """False when it was not free in time."""
+        """Acquire it. False if it was not free in time."""
         taken: list[None] = []
-        try:  # taken, and noted that it is, in one call
+        try:  # taken, and marked as taken, in one call
             taken.extend(map(self._free.get, (True,), (None if timeout is None else min(timeout, TIMEOUT_MAX),)))
         except BaseException as error:
             if taken:
@@ -45,7 +45,7 @@ class KeyedLock:
         self.forked()
 
     def forked(self) -> None:
-        """Start afresh in a forked process: the parent's locks would never be released."""
+        """Start over in a forked process: the parent's locks would never be released."""
         self._guard = Lock()
         self._of: WeakValueDictionary[str, Semaphore] = WeakValueDictionary()
 

@@ -10,7 +10,7 @@ from .interrupts import suppress
 def cut_off(reading: object) -> None:
     """End a read in another thread; `reading` is a connection or a network stream of an HTTP library.
 
-    Closing the socket would not wake that thread.
+    Closing the socket would not wake up that thread.
     """
     stream = getattr(reading, "network_stream", reading)
     extra = getattr(stream, "get_extra_info", None)
@@ -24,4 +24,4 @@ def cut_off(reading: object) -> None:
         with suppress(OSError):
             socket.socket.shutdown(
                 sock, socket.SHUT_RDWR
-            )  # the TLS socket's own shutdown would drop the session while it is read
+            )  # the TLS socket's own shutdown would discard the session during the read

@@ -22,7 +22,7 @@ class BudgetDetails:
         spent: spent within that limit.
         held: held within that limit: it was sent, and nothing proves that it was not taken.
         left: left of that limit.
-        room_at: when the call will fit (aware, UTC); None when it will not by itself.
+        room_at: when the call will fit (aware, UTC); None if it never will under the current limits.
     """
 
     cost: Decimal
@@ -84,9 +84,9 @@ class WalletDetails:
         service: the service's origin.
         cost: cost of the call.
         balance: the wallet's USDC, by a node; None if none was asked.
-        since: when the service said first that the wallet has too little (aware, UTC).
-        tried_by: id of the payment whose call is tried again at any time.
-        open_at: when any other call is tried, too (aware, UTC).
+        since: when the service first said that the wallet has too little (aware, UTC).
+        tried_by: id of the payment whose call may be tried again at any time.
+        open_at: when any other call may be tried again (aware, UTC).
     """
 
     address: str

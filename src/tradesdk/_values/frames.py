@@ -1,4 +1,4 @@
-"""Secrets in arguments, where a traceback prints the locals of frames, as rich and pytest do."""
+"""Hides secrets in arguments from tracebacks that print the locals of frames, as those of rich and pytest do."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ T = TypeVar("T")
 
 
 def hides_locals(call: Callable[P, T]) -> Callable[P, T]:
-    """Decorates a function that takes secrets: when it fails, only the caller's frame holds them; lines stay."""
+    """Decorates a function that takes secrets: after an error, its frames hold no locals. Line numbers stay."""
 
     @wraps(call)
     def hiding(*given: P.args, **named: P.kwargs) -> T:
-        handled = sys.exception()  # the caller's affair
+        handled = sys.exception()  # an exception that the caller is handling stays
         try:
             return call(*given, **named)
         except BaseException as error:
-            from traceback import clear_frames  # only a failure needs it
+            from traceback import clear_frames  # imported only after a failure
 
             linked: BaseException | None = error
             while linked is not None and linked is not handled:
@@ -30,5 +30,5 @@ def hides_locals(call: Callable[P, T]) -> Callable[P, T]:
             del given, named
             raise
 
-    cast("Any", hiding).__kwdefaults__ = getattr(call, "__kwdefaults__", None)  # for those who look them up
+    cast("Any", hiding).__kwdefaults__ = getattr(call, "__kwdefaults__", None)  # for code that reads the defaults
     return hiding

@@ -1,4 +1,4 @@
-"""What an error's code means, and what to do next in Python. An error that knows more has a hint of its own."""
+"""What each error code means, and what to do next in Python. An error that knows more has its own hint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TRY_LATER = "the service has a problem; try again in a while"
 _SIGNER = "check the signer; nothing was sent"
 
 UNKNOWN_OUTCOME = "it may have been carried out; list or get it before you make the call again"
-"""In place of a code's hint, for a request that may have been carried out."""
+"""The hint for a request that may have been carried out, instead of its code's."""
 
 HINTS: dict[str, str] = {
     # how the SDK is used
@@ -55,11 +55,11 @@ HINTS: dict[str, str] = {
     "bad_gateway": _TRY_LATER,
     "service_unavailable": _TRY_LATER,
     "unexpected_status": "if error.status is 500 or more, try again later; else check the base URL, and see error.body",
-    "invalid_response": "check the base URL (TRADE_BASE_URL or base_url=); the answer is error.response",
+    "invalid_response": "check the base URL (TRADE_BASE_URL or base_url=); the response is error.response",
     "pagination_loop": "report it to the service; to stop earlier, pass max_items=",
     "ambiguous_outcome": "look at the ids in error.candidates, or list, before you make the call again",
     # streams
-    "not_a_stream": "check the base URL (TRADE_BASE_URL or base_url=); the answer is error.response",
+    "not_a_stream": "check the base URL (TRADE_BASE_URL or base_url=); the response is error.response",
     "stream_lost": "open the stream again later, or with a higher max_reconnects=; a checkpoint= continues it",
     "stream_ended": "do not open it again: the service has ended it; client.signals.history() has what it sent",
     "checkpoint_in_use": "end the other stream, or pass another file as checkpoint=",
@@ -146,7 +146,7 @@ MEANINGS: dict[str, str] = {
     "missing_package": "an optional package is not installed",
     "invalid_base_url": "the base URL is missing or unusable",
     "invalid_api_key": "the API key is missing or unusable",
-    "invalid_profile": "the profile that was named is not saved, or cannot be read",
+    "invalid_profile": "the profile is not saved, or cannot be read",
     "invalid_fleet_url": "the URL of the fleet is not a PostgreSQL URL",
     "invalid_budget": "a budget in the environment is not an amount",
     "invalid_private_key": "the private key is missing or unusable",
@@ -154,7 +154,7 @@ MEANINGS: dict[str, str] = {
     "invalid_keystore": "the keystore is missing, or cannot be read, written or opened",
     "keystore_exists": "the file exists, and is never overwritten",
     "keystore_exposed": "other users may read the keystore",
-    "keystore_damaged": "the file is damaged, or no keystore",
+    "keystore_damaged": "the file is damaged, or not a keystore",
     "keystore_without_address": "the keystore does not name its address",
     "wrong_password": "the password is wrong, or the keystore is damaged",
     "connection_failed": "no complete answer came",
@@ -162,28 +162,28 @@ MEANINGS: dict[str, str] = {
     "unknown_host": "the host of the base URL does not exist",
     "certificate_refused": "the service's certificate was refused",
     "proxy_failed": "the proxy cannot be reached, or refused",
-    "too_many_files": "the system opens no more files for this process",
+    "too_many_files": "too many files are open",
     "timeout": "the service did not answer in time",
     "invalid_request": "the service cannot read the request",
     "invalid_signature": "the signature was not made by the wallet's address",
     "unauthorized": "the API key is missing, wrong, expired or revoked",
     "forbidden": "the key's scope or the plan does not allow it",
     "not_found": "it does not exist, or is not yours",
-    "conflict": "its present state does not allow it",
-    "validation_error": "the service does not take a value",
+    "conflict": "its current state does not allow it",
+    "validation_error": "the service refused a value",
     "rate_limited": "too many requests, and the wait is too long",
     "internal_error": "the service has a problem",
     "bad_gateway": "something behind the service failed",
     "service_unavailable": "the service is not available",
     "unexpected_status": "the service answered with a status that is not documented",
-    "invalid_response": "the answer cannot be read",
+    "invalid_response": "the response cannot be read",
     "pagination_loop": "the service repeats a page",
     "ambiguous_outcome": "it may have been created",
-    "not_a_stream": "the answer is not a stream of events",
+    "not_a_stream": "the response is not a stream of events",
     "stream_lost": "the stream was not resumed in time",
     "stream_ended": "the service ended the stream for good",
     "checkpoint_in_use": "another stream uses the checkpoint",
-    "checkpoint_damaged": "the file is damaged, or no checkpoint",
+    "checkpoint_damaged": "the file is damaged, or not a checkpoint",
     "checkpoint_mismatch": "the checkpoint is of another service, key or chain",
     "checkpoint_failed": "the checkpoint cannot be read or written",
     "no_budget": "no budget is set; nothing was signed",
@@ -205,18 +205,18 @@ MEANINGS: dict[str, str] = {
     "over_price": "it costs more than is allowed; nothing was signed",
     "bad_recipient": "the recipient cannot be paid; nothing was signed",
     "recipient_is_payer": "the recipient is the paying wallet; nothing was signed",
-    "recipient_changed": "the recipient is another one than before; nothing was signed",
+    "recipient_changed": "the recipient has changed; nothing was signed",
     "bad_validity": "the offer's validity is not valid; nothing was signed",
     "short_validity": "the offer's validity is too short; nothing was signed",
     "insecure_url": "the URL is not https; nothing was signed",
     "clock_difference": "this machine's clock is wrong; nothing was signed",
-    "unknown_token": "no market data is sold about a token; nothing was signed",
+    "unknown_token": "there is no market data for a token; nothing was signed",
     "no_signer": "there is no wallet to pay with; nothing was signed",
     "signer_failed": "the signer failed; nothing was sent",
     "signer_too_slow": "the wallet signed too late; nothing was sent",
     "no_purchase_secret": "the purchase secret is missing; nothing was signed",
-    "purchase_secret_changed": "the purchase secret is another one than before; nothing was signed",
-    "in_progress": "the same purchase is under way; nothing was signed",
+    "purchase_secret_changed": "the purchase secret has changed; nothing was signed",
+    "in_progress": "the same purchase is in progress; nothing was signed",
     "unresolved_payment": "an earlier payment was probably taken, without an answer; nothing was signed",
     "purchase_changed": "that purchase name was used for something else; nothing was signed",
     "already_delivered": "it was paid and delivered before, and the answer is no longer kept",
@@ -232,15 +232,15 @@ MEANINGS: dict[str, str] = {
     "time_is_up": "it may have been paid, and it is too late to resend it",
     "paid_undelivered": "it was paid, and no usable answer came",
     "taken_elsewhere": "that name was paid for on another machine",
-    "ledger_locked": "the ledger is not free; nothing was sent",
+    "ledger_locked": "another program has locked the ledger; nothing was sent",
     "ledger_read_only": "the ledger cannot be written; nothing was sent",
-    "ledger_damaged": "the ledger is damaged, or no ledger; nothing was sent",
+    "ledger_damaged": "the ledger is damaged, or not a ledger; nothing was sent",
     "ledger_lost": "the ledger is missing or empty, and was not before; nothing was sent",
     "ledger_version": "another release wrote the ledger; nothing was sent",
     "ledger_exposed": "other users may read the ledger; nothing was sent",
     "ledger_unreachable": "the ledger cannot be reached; nothing was sent",
     "ledger_denied": "the ledger's server refuses; nothing was sent",
-    "ledger_not_durable": "the ledger's server may lose what it has acknowledged; nothing was sent",
+    "ledger_not_durable": "the ledger's server may lose acknowledged writes; nothing was sent",
     "ledger_failed": "the ledger cannot be read or written; nothing was sent",
     "fleet_unreachable": "the fleet's server cannot be reached",
     "fleet_denied": "the fleet's server refuses",
@@ -248,16 +248,16 @@ MEANINGS: dict[str, str] = {
     "fleet_unusable": "the fleet's server cannot be used",
     "fleet_failed": "the fleet's server failed",
 }
-"""What each `ErrorCode` means, without what an error knows: no words of a service are in it."""
+"""What each `ErrorCode` means in general; never text from a service."""
 
 
 def too_many_files(error: BaseException) -> bool:
-    """Whether the system opens no more files for this process or at all."""
+    """Whether this process or the whole system has too many open files."""
     return getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) or (
         isinstance(error, ImportError) and os.strerror(errno.EMFILE) in str(error)  # a library written in C
     )
 
 
 def of_file(error: OSError, usual: str = "") -> str:
-    """The hint for a file that the system does not open or write: `usual`, unless the file is not the problem."""
+    """The hint for a file that the system can't open or write: `usual`, unless the cause is not the file."""
     return HINTS["too_many_files"] if too_many_files(error) else usual

@@ -1,4 +1,4 @@
-"""Answers of the service: status, headers, body, JSON and rate limit; and whether a host is this machine."""
+"""Responses of the service: status, headers, body, JSON and rate limit; and whether a host is this machine."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _HALVES = re.compile(
-    rb"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}"  # two that belong together
-    rb"|(\\u[dD][89a-fA-F][\da-fA-F]{2}|\xed[\xa0-\xbf][\x80-\xbf])"  # a lone one, escaped or not
+    rb"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}"  # a pair
+    rb"|(\\u[dD][89a-fA-F][\da-fA-F]{2}|\xed[\xa0-\xbf][\x80-\xbf])"  # a single one, escaped or not
     rb"|\\.(?:[^\\\xed]|\\(?!u[dD]).)*+",  # other escapes, and what follows
     re.DOTALL,
 )
@@ -22,9 +22,9 @@ _HALVES = re.compile(
 
 
 class Headers(Mapping[str, str]):
-    """Headers of an answer: names in any case; repeated headers are joined by commas.
+    """Headers of a response: names in any case; repeated headers are joined by commas.
 
-    Its `repr` has no values: a service may send back the signed payment that it got.
+    Its `repr` has no values: a service may repeat the signed payment.
     """
 
     __slots__ = ("_values",)
@@ -38,13 +38,13 @@ class Headers(Mapping[str, str]):
 
     @classmethod
     def received(cls, items: Iterable[tuple[bytes, bytes]]) -> Headers:
-        """Headers as bytes, as HTTP libraries give them."""
+        """Headers from the bytes that HTTP libraries give."""
         return cls([(name.decode("latin-1"), value.decode("latin-1")) for name, value in items])
 
     def hidden(self, hide: Callable[[str], str]) -> Headers:
-        """The same without secrets that a service repeats: inside of what is base64, and in all other values."""
+        """The same without secrets that a service repeats, also inside base64."""
         values = [_inside(value) or value for value in self.values()]
-        if hide(text := "\n".join(values)) == text:  # nearly always, and for all of them at once
+        if hide(text := "\n".join(values)) == text:  # usually there are none: check all at once
             return self
         return Headers((name, _hidden(value, hide)) for name, value in self.items())
 
@@ -52,7 +52,7 @@ class Headers(Mapping[str, str]):
         return self._values[name.lower()]
 
     def get(self, name: str, default: Any = None) -> Any:
-        return self._values.get(name.lower(), default)  # the inherited one raises and catches an error
+        return self._values.get(name.lower(), default)  # the inherited method raises and catches an error
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -75,7 +75,7 @@ def _hidden(value: str, hide: Callable[[str], str]) -> str:
 def _inside(value: str) -> str | None:
     try:
         return b64decode(value, validate=True).decode()
-    except ValueError:  # it is no text in base64
+    except ValueError:  # it is not text in base64
         return None
 
 
@@ -88,7 +88,7 @@ class SentHeaders(list[tuple[bytes, bytes]]):
 
 @dataclass(frozen=True, slots=True)
 class RawResponse:
-    """An answer. In errors, `****` stands for the key and the payment of the request, should the service repeat them.
+    """A response. In errors, `****` replaces the key and the payment of the request, if the service repeats them.
 
     Attributes:
         status: the HTTP status.
@@ -115,12 +115,12 @@ class RawResponse:
 
 @dataclass(frozen=True, slots=True)
 class RateClaim:
-    """What a rate limiter says to one request.
+    """A rate limiter's decision about one request.
 
     Attributes:
         wait: seconds until the request may ask again, with jitter; 0 when it may be sent now.
-        name: which rate limit it is: a hash of the API key. Empty for a limiter that one client has alone.
-        id: what the limiter knows the claim by; empty when none was made.
+        name: the name of the rate limit: a hash of the API key. Empty if only one client uses the limiter.
+        id: the limiter's id of the claim; empty if the claim was refused.
     """
 
     wait: float = 0.0
@@ -130,7 +130,7 @@ class RateClaim:
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """The rate limit in an answer. Each value is None when the answer does not have it.
+    """The rate limit in a response. Each value is None when the response does not have it.
 
     Attributes:
         limit: requests per minute.
@@ -159,17 +159,17 @@ def parse_json(content: bytes) -> Any:
 
 
 def parse_strictly(content: bytes) -> Any:
-    """As `parse_json`, without replacing anything.
+    """Parse JSON as `parse_json` does, without replacing anything.
 
-    The standard library's parser would overflow the stack when another library has raised the recursion limit.
+    The standard library's parser would overflow the stack if another library has raised the recursion limit.
     """
-    from pydantic_core import from_json  # imported late: most answers are read by a model
+    from pydantic_core import from_json  # imported late: most responses are parsed by a model
 
     return from_json(content, allow_inf_nan=False)
 
 
 def read_json(read: Callable[[bytes], T], content: bytes) -> T:
-    """What `read` makes of JSON; of JSON that it refuses, without a byte order mark and half characters, if it has any.
+    """The result of `read` for JSON. If it fails, it is tried again without a byte order mark and half characters.
 
     Half a character, such as half an emoji in a symbol, becomes U+FFFD.
     """

@@ -13,7 +13,7 @@ MICRO = 1_000_000
 
 
 def usd(micro: int) -> Decimal:
-    return Decimal(f"{micro}E-6")  # not scaleb, which rounds by the caller's context
+    return Decimal(f"{micro}E-6")  # not scaleb, which rounds by the caller's decimal context
 
 
 def shown_usd(micro: int) -> str:
@@ -23,8 +23,9 @@ def shown_usd(micro: int) -> str:
 
 
 def show_usd(**in_dollars: str) -> Callable[[T], T]:
-    """A dataclass whose `repr` shows dollars: `spent_usd=$0.03`. Fields in micro-dollars are given with the attribute
-    that has the same in dollars."""
+    """Decorates a dataclass: its `repr` shows dollars, as in `spent_usd=$0.03`. Maps each field in micro-dollars to the
+    attribute with the same amount in dollars.
+    """
 
     def shown(value: object) -> str:
         return shown_usd(int(value * MICRO)) if isinstance(value, Decimal) else repr(value)

@@ -1,4 +1,4 @@
-"""A payment: how far it has come, what proves its outcome, its terms, its receipt."""
+"""A payment: its stage, the proof of its outcome, its terms, its receipt."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ GRACE = 30
 NETWORK = "eip155:8453"
 """Base, as x402 names it: the only network."""
 USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
-"""The contract of USDC on Base, the only asset. Six decimals: an atomic unit is a micro-dollar."""
+"""The contract of USDC on Base, the only asset. It has six decimals, so all amounts are in micro-dollars."""
 LONGEST_VALIDITY = 3600
-"""Seconds. Nothing is signed that is valid for longer."""
+"""Seconds. No signature is valid for longer."""
 
 _PART_SIZE = 20
-# An escape of JSON is passed over whole: without its letter, the text could not be read any more.
+# Skip an escape of JSON whole: a backslash without its letter would make the text invalid.
 _PIECE = re.compile(rf"\\(?:u[0-9A-Fa-f]{{4}}|[\s\S])|[0-9A-Za-z+/=]{{{_PART_SIZE},}}")
 _SIGNATURE = re.compile(r'"signature":\s*"(0x[0-9a-fA-F]+)"')
 
@@ -45,14 +45,14 @@ class SignedHeader(str):
 
 
 class PaymentStage(StrEnum):
-    """How far a payment has come."""
+    """The stage of a payment."""
 
     SENT = "sent"
-    """Signed and written down. It may be taken, or have been, once it was submitted (`submissions`)."""
+    """Signed and written down. Once it was sent (`submissions`), it may be taken."""
     ANSWERED = "answered"
     """The answer arrived."""
     TAKEN = "taken"
-    """Its nonce is used, or its money was taken without a usable answer, by what the service, the chain or you say."""
+    """Its nonce is used, or its money was taken without a usable answer, as the service, the chain or you say."""
 
 
 class PaymentProof(StrEnum):
@@ -68,17 +68,18 @@ class PaymentProof(StrEnum):
 
 
 class ReasonCode(StrEnum):
-    """What the last answer to a payment means, or its absence. It explains; it decides nothing about money."""
+    """What the last response to a payment means, or its absence. It explains; it decides nothing about money."""
 
     NONE = ""
-    """There is no answer yet."""
+    """No response yet."""
     UNKNOWN = "unknown"
-    """Maybe taken: no answer, a server error, a redirect, 402 without a reason, a failed or pending settlement, or a
-    refusal of what may have been taken before."""
+    """It may have been taken: no response, a server error, a redirect, 402 without a reason, a failed or pending
+    settlement, or a refusal after a response like that.
+    """
     REJECTED = "rejected"
     """Refused by verification, before anything was taken."""
     REFUSED = "refused"
-    """Another error of the request: such an answer is not charged."""
+    """Another error of the request: the service does not charge for such a response."""
     NOT_RECEIVED = "not_received"
     """The newest signature did not reach the service."""
     DELIVERED = "delivered"
@@ -96,7 +97,7 @@ _TAKEN = {ReasonCode.SUSPECT: "probably paid", ReasonCode.TAKEN_ELSEWHERE: "paid
 
 
 def counts(counted: int, amount: int, paid: bool | None, proof: PaymentProof) -> tuple[int, int]:
-    """Micro-dollars that a payment with these fields counts, and the held part. A receipt proves its amount only."""
+    """Micro-dollars that a payment with these fields counts, and the held part. A receipt proves only its amount."""
     if paid is None:
         return counted, counted
     if not paid:
@@ -150,7 +151,7 @@ class Payment:
         proof: what proves that it was taken or not.
         paid: what the proof says: True, False, or None without one.
         code: what the last answer means.
-        reason: the same in words: the service's, if it gave a reason.
+        reason: the same in words: the service's reason, or ours if it gave none.
         fingerprint: what it pays for: a hash of payer and, if it has one, the purchase's name; else of URL and body.
         url: the full URL, to which the request is a POST.
         body: the request's body.
@@ -158,10 +159,10 @@ class Payment:
         asset: the contract of USDC. The same for all payments.
         payer: the paying address.
         pay_to: the recipient.
-        amount: micro-dollars, of the newest signature; with a receipt, what that says was taken.
+        amount: micro-dollars of the newest signature; with a receipt, the receipt's amount.
         nonce: 32 bytes as hexadecimal digits after 0x. It stays the same when the payment is signed again, and the
             chain takes a nonce only once.
-        valid_before: Unix seconds, by the service's clock; then the newest signature expires.
+        valid_before: when the newest signature expires, in Unix seconds by the service's clock.
         counts_until: when all its signatures have expired, in Unix seconds by the local clock. It counts in every hour
             and day that has begun before.
         counted: micro-dollars, the largest amount that was signed for this nonce. It counts in budgets until it is
@@ -170,19 +171,19 @@ class Payment:
             Unix seconds, by the local clock.
         updated: when its stage last changed, it was signed, or it was proven before it had an answer: Unix seconds, by
             the local clock.
-        header: the signed payment as it is sent; None if it was not handed over, and once its outcome is known.
-        submissions: how many times it may have reached the service, or a node that asks a contract wallet about it;
-            when it is signed after it was proven unpaid, since then. At stage SENT, 0 means that it was not handed
-            over.
+        header: the signed payment as it is sent; None if it was not sent, and once its outcome is known.
+        submissions: how many times it may have reached the service, or a node that asks a contract wallet about it.
+            After a proof that it was unpaid and a new signature, it counts from there. At stage SENT, 0 means that
+            it was not sent.
         signatures: how many times it was signed, each time with the same nonce.
         settle_failed: the number of the newest signature that the service failed to settle; 0: none.
         receipt: the receipt of the settlement, if there is one.
-        identified: it has an identifier, so the service can return the stored answer again.
+        identified: whether it has an identifier, by which the service can return the stored answer again.
         purchase: the name of the purchase; None for an unnamed one. In a batch job, the job's name and the request.
         reply: the body of the answer, while it is kept: until the caller has it; for 30 days with a name and after
             `resume`; longer if it is not usable.
-        waits: its caller did not get the answer yet. Without a name, the next equal call within 60 s gets it.
-        run: the id of the batch run that handed it over last; None for a single call. It counts in all those that did.
+        waits: whether its caller has not got the answer yet. Without a name, the next equal call within 60 s gets it.
+        run: the id of the batch run that sent it last; None for a single call. It counts in every run that sent it.
     """
 
     network: ClassVar[str] = NETWORK
@@ -245,42 +246,42 @@ class Payment:
 
     @property
     def is_unsent(self) -> bool:
-        """Whether it was written down, and is known not to have been handed over."""
+        """Whether it was written down, and certainly not sent."""
         return self.stage is PaymentStage.SENT and self.submissions == 0 and self.paid is None
 
     @property
     def is_open(self) -> bool:
-        """Whether it was handed over, and nothing proves what became of it."""
+        """Whether it was sent, and nothing proves whether it was taken."""
         return self.stage is PaymentStage.SENT and self.submissions > 0 and self.paid is None
 
     @property
     def is_refused(self) -> bool:
-        """Whether the service says that it was not taken, and it was not sent since. It counts all the same."""
+        """Whether the service says that it was not taken, and it was not sent since. Its amount still counts."""
         return self.code in _REFUSALS
 
     @property
     def in_doubt(self) -> bool:
-        """Whether it was handed over, and neither a proof nor the service's word says what became of it."""
+        """Whether it was sent, and neither a proof nor the service says whether it was taken."""
         return self.is_open and not self.is_refused
 
     def is_expired(self, now: float) -> bool:
-        """Whether nothing that was signed for its nonce can be taken any more, at a local time in Unix seconds."""
+        """Whether none of its signatures can be taken any more, at a local time in Unix seconds."""
         return max(self.valid_before, self.counts_until) + GRACE <= now
 
     def is_live(self, now: float) -> bool:
-        """Whether it was sent, and may still be taken as far as is known, at a local time in Unix seconds."""
+        """Whether it was sent and may still be taken, at a local time in Unix seconds."""
         return self.is_open and not self.is_expired(now)
 
     @property
     def is_partly_held(self) -> bool:
-        """Whether its receipt has a smaller amount than was ever signed: the rest is held until a person marks it."""
+        """Whether its receipt has less than the largest signed amount: the rest is held until a person marks it."""
         return self.proof is PaymentProof.RECEIPT and self.amount < self.counted
 
     @property
     def needs_proof(self) -> bool:
-        """Whether only the chain or a person can say what became of it, but for one that can still be resent.
+        """Whether only the chain or a person can decide its outcome. Not for one that can still be resent.
 
-        One that was answered without a receipt, or with one of less than was signed; and one that is taken, as only a
+        That is an answered one without a receipt, or with a receipt of less than was signed; and a taken one, as only a
         person can say that it may be bought again.
         """
         if self.stage is PaymentStage.TAKEN:
@@ -288,11 +289,11 @@ class Payment:
         return self.stage is PaymentStage.ANSWERED and (self.paid is None or self.is_partly_held)
 
     def is_unresolved(self, now: float) -> bool:
-        """The same at a local time in Unix seconds, and whether it was sent and has expired without proof."""
+        """Whether it needs proof at a local time in Unix seconds: by `needs_proof`, or it expired without proof."""
         return self.needs_proof or (self.is_open and self.is_expired(now))
 
     def status(self, now: float) -> str:
-        """A word or two for people: how it is at a local time in Unix seconds."""
+        """One or two words for people: its state at a local time in Unix seconds."""
         if self.is_unsent:
             return "not sent"
         if self.stage is PaymentStage.ANSWERED:
@@ -339,7 +340,7 @@ class Payment:
         return ", ".join(parts)
 
     def sent(self) -> tuple[bytes, bytes]:
-        """The request header with the payment. Made when it is sent, so that no frame of a traceback has it."""
+        """The request header with the payment. Created when it is sent, so that no frame of a traceback has it."""
         return PAYMENT_HEADER.encode("ascii"), (self.header or "").encode("ascii")
 
     def hidden_in(self, text: str) -> str:
@@ -347,7 +348,7 @@ class Payment:
         if self.header is None:
             return text
         try:
-            inside = binascii.a2b_base64(self.header).decode("utf-8", "replace")  # the signature is in there as digits
+            inside = binascii.a2b_base64(self.header).decode("utf-8", "replace")  # the signature is in it as digits
         except ValueError:
             inside = ""
         secrets = [self.header.lower(), *(found[1].lower() for found in _SIGNATURE.finditer(inside))]
@@ -363,7 +364,7 @@ class Payment:
         return _PIECE.sub(hide, text)
 
     def __reduce__(self) -> tuple[Callable[[dict[str, Any]], Payment], tuple[dict[str, Any]]]:
-        # Without the header: a pickle may go anywhere, and the ledger has it for `resume`.
+        # Without the header: a pickle may be sent anywhere, and `resume` reads the header from the ledger.
         return _payment, ({field.name: getattr(self, field.name) for field in fields(self) if field.name != "header"},)
 
     def __copy__(self) -> Payment:

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Row(tuple[Any, ...]):
-    """A row. It may hold a signed payment, so its `repr`, which tracebacks may show, hides it."""
+    """A row. It may contain a signed payment, so its `repr`, which tracebacks may show, hides it."""
 
     __slots__ = ()
 

@@ -7,7 +7,7 @@ import re
 from numbers import Real
 from typing import TypeGuard
 
-# What files add to a key: a byte order mark (as UTF-8, or as other encodings read its bytes) and quotes.
+# Characters that files add to a key: quotes, and a byte order mark (as UTF-8, or its bytes in other encodings).
 _MARK = re.compile("^(?:\ufeff|\u00ef\u00bb\u00bf|\udcef\udcbb\udcbf)")
 _QUOTED = re.compile("\"(.*)\"|'(.*)'|\u201c(.*)\u201d|\u2018(.*)\u2019", re.DOTALL)
 
@@ -30,17 +30,17 @@ def display(value: object) -> str:
     """A value of any type, as text for an error message."""
     try:
         return printable(repr(value), 40)
-    except ValueError:  # an int of more digits than Python prints
+    except ValueError:  # an int with more digits than Python prints
         return f"such a large {type(value).__name__}"
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether it is a real number, of Python or of numpy."""
+    """Whether it is a real number, of Python or numpy."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def real(value: object) -> float:
-    """A number as a float, infinite if it is too large for one; NaN, which is within no limits, for anything else."""
+    """A number as a float, infinite if too large for one. NaN, which fails every comparison, for anything else."""
     try:
         return float(value) if is_number(value) else math.nan
     except OverflowError:
@@ -48,12 +48,12 @@ def real(value: object) -> float:
 
 
 def is_url(path: str) -> bool:
-    """Whether it is a URL, or the path that `pathlib` makes of one. It may contain a password."""
+    """Whether it is a URL, or a URL that `pathlib` turned into a path. It may contain a password."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path) is not None
 
 
 def wrong_number(name: str, expected: str, value: object) -> tuple[str, str]:
-    """Message and hint for an argument that is not what it must be."""
+    """Message and hint for an invalid argument."""
     hint = f"set {name} to {expected}"
     if is_number(value):
         return f"{name} must be {expected}, not {display(value)}", hint

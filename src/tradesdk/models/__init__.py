@@ -1,1 +1,1 @@
-"""Models of the service's answers: frozen values. Import the names from `tradesdk`."""
+"""Models of the service's responses: frozen values. Import the names from `tradesdk`."""

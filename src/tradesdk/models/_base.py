@@ -26,7 +26,7 @@ def _finite(value: Any) -> Any:
 
 @cache
 def _docs(model: type[Any]) -> dict[str, str]:
-    """What is written below the fields of a model and its bases. It reads their source, so nothing else needs it."""
+    """The docstrings below the fields of a model and its bases. It reads their source, so only schemas use it."""
     import ast
     import inspect
 
@@ -60,7 +60,7 @@ class Model(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """The schema, with what is written below each field as its description."""
+        """The schema, with each field's docstring as its description."""
         found = handler.resolve_ref_schema(handler(schema))
         for name, field in cls.model_fields.items():
             shown = found.get("properties", {}).get(field.alias or name)
@@ -73,7 +73,7 @@ class Model(BaseModel):
         for name, value in super().__repr_args__():
             yield name, value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
 
-    if not TYPE_CHECKING:  # type checkers would take it for an argument
+    if not TYPE_CHECKING:  # hidden from type checkers, which would take it for an argument
         # `allow_inf_nan` does not apply to unknown fields.
         __pydantic_extra__: dict[str, Annotated[Any, AfterValidator(_finite)]]
 

@@ -37,7 +37,7 @@ class Risk(Model):
         InvalidArgumentError: the rule is unknown, or its value is not a number.
     """
 
-    if not TYPE_CHECKING:  # type checkers derive it from the fields
+    if not TYPE_CHECKING:  # hidden: type checkers derive it from the fields
 
         def __init__(self, **rules: float | None) -> None:
             for name in rules.keys() - type(self).model_fields.keys():
@@ -55,7 +55,7 @@ class Risk(Model):
                 message = f"{name} {problem['msg'].removeprefix('Input ')}"
                 raise InvalidArgumentError(message, hint=f"set {name} to a number, or leave it out") from None
 
-        # Answers do not go through it: rules added by the service are kept.
+        # Responses do not use it: rules added by the service are kept.
         __init__.__pydantic_base_init__ = True
 
     position_size_pct: Percent | None = None
@@ -119,7 +119,7 @@ class Agent(AgentSummary):
     """At most this many open positions."""
 
     stats: AgentStats | None = None
-    """Its results; None in the answer to a create."""
+    """Its results; None in the response to a create."""
 
     updated_at: Timestamp | None = None
-    """When its settings last changed; None in the answer to a create."""
+    """When its settings last changed; None in the response to a create."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pydantic import ValidatorFunctionWrapHandler
 
     MarketSignal: TypeAlias = Literal["BUY", "SELL", "WAITING FOR SIGNAL", "ALL"] | str
-else:  # as in `_types`
+else:  # see `_types`
     MarketSignal = str
 
 SignalType: TypeAlias = Literal["BUY", "SELL", "WAITING FOR SIGNAL", "ALL"]
@@ -107,7 +107,7 @@ class TokenSignals(MarketModel):
     """The strategy behind the signals."""
 
     signal_count: Annotated[int, Field(alias="signalCount")]
-    """Number of signals in this answer."""
+    """Number of signals in this response."""
 
     signals: Annotated[list[SignalRecord], FailFast(), Field(max_length=100)]
     """Newest first, at most 100."""
@@ -267,7 +267,7 @@ ResultT = TypeVar("ResultT", bound=MarketModel)
 
 
 class TokenResults(MarketModel, Generic[ResultT]):
-    """One result for each token of the request (in the answers of the five endpoints that take tokens)."""
+    """One result for each token of the request (in the responses of the five endpoints that take tokens)."""
 
     results: Annotated[list[ResultT], FailFast(), Field(max_length=5)]
     """One result for each token, at most 5."""
@@ -287,14 +287,14 @@ class SupportedTokens(MarketModel):
     """Number of all tokens with market data."""
 
     tokens: Annotated[list[SupportedToken], FailFast(), Field(max_length=500)]
-    """The tokens in this answer, at most 500."""
+    """The tokens in this response, at most 500."""
 
 
 DataT = TypeVar("DataT", bound=MarketModel)
 
 
 class MarketAnswer(MarketModel, Generic[DataT]):
-    """The wrapper of every market-data answer: either `data` or `error` is set."""
+    """The wrapper of every market-data response: either `data` or `error` is set."""
 
     success: StrictBool
     """Whether there is `data`."""

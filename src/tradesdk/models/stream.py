@@ -41,7 +41,7 @@ class StreamSignal(Signal):
     def late(self) -> bool:
         """Whether it is older than an earlier item, that is, out of order.
 
-        Items that an earlier run acknowledged in the checkpoint count, too.
+        Items that an earlier run acknowledged in the checkpoint count too.
         """
         return False
 
@@ -68,8 +68,9 @@ class FleetSignal(StreamSignal):
     @computed_field  # type: ignore[prop-decorator]  # as pydantic says
     @cached_property
     def redelivered(self) -> bool:
-        """Whether it may have been handed out before: to a member of the group that did not finish it, or to this one
-        before it fell behind."""
+        """Whether it may have been delivered before: to a member of the group that did not finish it, or to this one
+        before it fell behind.
+        """
         return False
 
 

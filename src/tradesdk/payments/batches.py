@@ -1,4 +1,4 @@
-"""Batches of tokens: what they are, what they cost, what the next one may cost. No I/O."""
+"""Batches of tokens: their size, their price, and what the next one may cost. No I/O."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Batch(Generic[T]):
 
 
 _LOST = frozenset({"taken_elsewhere", "unresolved_payment", "already_delivered"})
-"""Codes of errors of a named purchase that was paid for, and that no call gets an answer for (any more)."""
+"""Error codes of a named purchase that was paid for and whose answer no call gets (any more)."""
 
 
 class BatchPlan(Generic[T]):
@@ -79,7 +79,7 @@ class BatchPlan(Generic[T]):
         self._calls = [ask(tokens[at : at + size]) for at in range(0, len(tokens), size)]
         self.count = len(self._calls)
         self.passed_over: tuple[tuple[str, ...], ...] = ()
-        """The tokens of each batch of the job that was passed over."""
+        """The tokens of each batch of the job that was skipped."""
         self._id = uuid4().hex  # the payments of this run carry it
         self._done = 0
         self._counted: dict[str, int] = {}
@@ -119,14 +119,14 @@ class BatchPlan(Generic[T]):
         )
 
     def _failed(self, number: int, error: BaseException) -> bool:
-        """Note that batch `number` did not reach the caller. Whether the run continues with the next one."""
+        """Note that batch `number` failed. Returns whether the run continues with the next one."""
         self._done = number - 1
         if isinstance(error, PaymentError | APIError) and not isinstance(error, PaymentRefusedError):
             self._see(error.payment)
         if self.job is None or not isinstance(error, PaymentError) or error.code not in _LOST:
             return False
         if error.code == "taken_elsewhere" and error.response is not None:
-            return False  # it was handed over just now, and is lost now: that is raised first
+            return False  # its caller got the response and must know first
         self._done = number
         self.passed_over += (self._tokens_of(number),)
         payment_id = "" if error.payment is None else error.payment.id

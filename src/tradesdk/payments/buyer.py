@@ -1,6 +1,6 @@
 """What a call wants, what a client pays with, and the way from an offer to a signed payment. Nothing is sent.
 
-`look` and `sign` block: they read the ledger, or open a wallet. All else is pure.
+`look` and `sign` block: they read the ledger, or open a wallet. All other functions are pure.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class PurchaseIntent:
     """A call that may have to be paid for. Amounts are micro-dollars; `amount` is the published price.
 
-    `origin`: the service's. `resumed`: the payment that it resends or reads the answer of; then nothing is signed.
+    `origin`: the service's origin. `resumed`: the payment to resend, or to read the answer of; then nothing is signed.
     """
 
     origin: str
@@ -58,7 +58,7 @@ class PurchaseIntent:
 
     @property
     def key(self) -> str:
-        """The same for calls of one client of which one waits for the other."""
+        """Equal for calls of one client that must wait for each other."""
         same = f"{self.url} {self.body.decode('latin-1')}"
         return same if self.name is None else f"purchase {self.name}"
 
@@ -68,7 +68,7 @@ class PurchaseIntent:
         return _hash(self.url.encode(), self.body, payer.lower().encode())
 
     def quote(self, spending: Spending) -> Quote:
-        """The published price beside what is spent."""
+        """The published price, with what is spent."""
         return Quote(path=self.path, tokens=self.tokens, amount=self.amount, spending=spending)
 
     def is_for(self, payment: Payment) -> bool:
@@ -140,7 +140,7 @@ class Buyer:
         return is_contract(self.signer)
 
     def since(self, now: float) -> float:
-        """When an unnamed payment must have been created to be continued. The clock may have been put forward since."""
+        """The earliest creation time of an unnamed payment to continue. The clock may have been set forward since."""
         return now - self.continue_for - min(max(0.0, -self.time.difference), MAX_DIFFERENCE)
 
     def signature(self, payment: Payment) -> Asked[bytes]:
@@ -149,11 +149,11 @@ class Buyer:
             return (yield from signed_authorization(signer, payment))
         except failures(Exception) as error:
             problem = signer_failed(error)
-        raise problem  # not inside, where the signer's error would be its context
+        raise problem  # outside of the handler, or the signer's error would be its context
 
 
 class Terms(NamedTuple):
-    """What is to be signed: for which offer, and `requirement`, the way to pay that is taken.
+    """What is to be signed: the offer, and `requirement`, the way to pay that was chosen.
 
     `earlier`: the payment whose nonce is signed again, if there is one. `funded`: a node says that the wallet has
     enough.
@@ -176,7 +176,7 @@ def quote(buyer: Buyer, intent: PurchaseIntent) -> Quote:
 def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Overview:
     """What the ledger knows: the earlier payment that a call continues or whose answer it gets, sums, settings.
 
-    `since`: when it looked first, an unnamed payment must have been created then or later.
+    `since`: the result of the first look; an unnamed payment must have been created at that time or later.
     """
     resumed = intent.resumed
     payer = None if buyer.wallet is None or resumed is not None else buyer.payer  # a resend needs no wallet
@@ -197,16 +197,16 @@ def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Over
 def check_wallet(
     buyer: Buyer, intent: PurchaseIntent, earlier: Payment | None, empty: EmptyWallet | None, balance: int | None
 ) -> bool:
-    """Check whether there is money. `balance`: what the wallet has, by a node; None: none was asked, or none answered.
+    """Check that the wallet has enough. `balance`: by a node, in micro-dollars; None: none was asked, or none answered.
 
     Returns:
         Whether a node says that it has enough.
 
     Raises:
-        PaymentRefusedError: it has too little, or another purchase asks the service whether it still has.
+        PaymentRefusedError: it has too little, or another purchase is already asking the service.
     """
     most = intent.amount if intent.max_price is None else min(intent.amount, intent.max_price)
-    buyer.asks_balance = balance is not None and balance < most  # a node that does not answer is not asked each time
+    buyer.asks_balance = balance is not None and balance < most  # a node that failed is not asked at each call
     if balance is not None and balance < most:
         raise balance_too_small(buyer.payer, intent.origin, most, balance)
     if balance is None and empty is not None:
@@ -220,7 +220,7 @@ def check_wallet(
 def guarded(
     buyer: Buyer, intent: PurchaseIntent, offer: Offer, earlier: Payment | None, settings: Mapping[str, str]
 ) -> Terms:
-    """The cheapest requirement of an offer that the guards accept."""
+    """The cheapest acceptable requirement of an offer."""
     most = intent.amount if intent.max_price is None else intent.max_price
     accepted = buyer.pay_to or tuple(addresses(settings.get(recipients_of(intent.origin))))
     requirement = choose(
@@ -236,7 +236,7 @@ def guarded(
 
 
 def check_earlier(buyer: Buyer, intent: PurchaseIntent, payment: Payment, limits: Budget, at: Moment) -> None:
-    """Check an earlier payment that may still be taken against the limits of this call before it is resent."""
+    """Check an earlier payment, which may still be taken, against the limits of this call before it is resent."""
     if payment.is_expired(at.local):
         return
     limit, most = limits.per_call, intent.amount  # `max_price` is in `limits`
@@ -278,13 +278,13 @@ def drafted(buyer: Buyer, intent: PurchaseIntent, terms: Terms, nonce: str, at: 
 
 
 def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, owner: str) -> Asked[Submit]:
-    """Sign: what has to be written down before it is sent."""
+    """Sign a payment. The result must be written down before it is sent."""
     offer, requirement = terms.offer, terms.requirement
     secret, nonce = None, new_nonce()
     if intent.name is not None:
         secret = yield from purchase_secret(buyer.signer)  # before the validity begins: a person may type a password
         known = seen.settings.get(secret_of(buyer.payer))
-        if known not in (None, secret.id):  # names that only other ledgers have would be paid for again
+        if known not in (None, secret.id):  # names that are only in other ledgers would be paid for again
             raise purchase_secret_changed(buyer.payer, known or "", secret.id)
         nonce = secret.nonce(intent.name, payer=buyer.payer)
     payment = drafted(buyer, intent, terms, nonce, buyer.time.moment(buyer.clock))
@@ -296,7 +296,7 @@ def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, own
     at = buyer.time.moment(buyer.clock)
     if at.latest + MARGIN >= payment.valid_before:
         raise PaymentRefusedError("signing took longer than the payment is valid", code="signer_too_slow")
-    # Services store answers by identifier: another signature is another one.
+    # services store answers by identifier, so each signature gets its own
     number = payment.signatures + 1
     identifier = (payment.id if number == 1 else f"{payment.id}_{number}") if payment.identified else None
     header = SignedHeader(encode_payment(offer, requirement, payment, signature, identifier=identifier))

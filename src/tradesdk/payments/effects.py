@@ -1,4 +1,4 @@
-"""What a purchase yields to the driver that carries it out, and what it is sent. `purchase` says when."""
+"""The effects that a purchase yields to its driver, each with its result. `purchase` says when."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Lock(NamedTuple):
 
 
 class Look(NamedTuple):
-    """Read the ledger: `Overview`. It blocks. `since`: when an unnamed payment must have been created, or earlier."""
+    """Read the ledger. The result: `Overview`. It blocks. `since`: the earliest creation time of an unnamed payment."""
 
     at: Moment
     since: float = math.inf
@@ -35,18 +35,18 @@ class Sync(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """Ask a node for the wallet's USDC, if the client has one: micro-dollars, or None."""
+    """Ask a node for the wallet's USDC, if the client has one. The result: micro-dollars, or None."""
 
 
 class Ask(NamedTuple):
-    """Send the request without a payment, and again where that is right: `Answer`, of a success or of a 402.
+    """Send the request without a payment, with retries. The result: `Answer`, with a success or a 402.
 
     After a 402, the symbols of the request are looked up in the service's list.
     """
 
 
 class Refuse(NamedTuple):
-    """The budgets leave no room. Nothing is done; the error is raised next."""
+    """The budgets leave no room. The driver does nothing; the error is raised next."""
 
     earlier: Payment | None
     terms: Terms
@@ -54,26 +54,26 @@ class Refuse(NamedTuple):
 
 
 class Verify(NamedTuple):
-    """Ask a node whether the contract wallet that pays accepts its signature: `Verified`."""
+    """Ask a node whether the contract wallet accepts the signature. The result: `Verified`."""
 
     payment: Payment
 
 
 class Prove(NamedTuple):
-    """Ask the witness about what holds the money that a call needs: whether that changed anything."""
+    """Ask the witness about the payments that hold the money this call needs. The result: whether anything changed."""
 
     terms: Terms
 
 
 class Slot(NamedTuple):
-    """Wait for a place in the rate limit, for the earlier payment or for what is signed next."""
+    """Wait for a place in the rate limit, to resend the earlier payment or to sign."""
 
     earlier: Payment | None
     terms: Terms | None
 
 
 class Sign(NamedTuple):
-    """Ask the signer: `Submit`. It blocks, or is awaited."""
+    """Ask the signer. The result: `Submit`. It blocks, or is awaited."""
 
     terms: Terms
     seen: Overview
@@ -81,14 +81,14 @@ class Sign(NamedTuple):
 
 
 class Write(NamedTuple):
-    """Change the ledger: the row then. It blocks. A `Submit` gives None if another call was faster."""
+    """Change the ledger. The result: the new row; for a `Submit` None if another call was faster. It blocks."""
 
     row: LedgerRow | None
     change: LedgerChange | Submit
 
 
 class Send(NamedTuple):
-    """Send the request with a payment, once: `Answer`, of any status."""
+    """Send the request with a payment, once. The result: `Answer`, of any status."""
 
     payment: Payment
 
@@ -100,13 +100,13 @@ class Sleep(NamedTuple):
 
 
 class HandOver(NamedTuple):
-    """The caller gets the answer now, unless the call is canceled."""
+    """Give the caller the answer, unless the call is canceled."""
 
 
 class Ended(Exception):
-    """Thrown in when the call is canceled, or interrupted by something that is no error of ours. It is raised again.
+    """Thrown in when the call is canceled, or interrupted by an exception that is not ours. It is raised again.
 
-    `is_sent`: a payment had gone to the transport, and there is no answer.
+    `is_sent`: a payment was given to the transport, and no response came.
     """
 
     def __init__(self, cause: BaseException, *, is_sent: bool) -> None:
@@ -115,14 +115,14 @@ class Ended(Exception):
 
 
 class Verified(NamedTuple):
-    """What a node says about a signature. `is_asked`: it may have got it; `problem`: why it is of no use."""
+    """What a node says about a signature. `is_asked`: it may have received it; `problem`: why it is not valid."""
 
     is_asked: bool
     problem: str | None = None
 
 
 class Answer(NamedTuple):
-    """A response. `problem`: why it is no success; `data`: of one that an offer was asked for with."""
+    """A response. `problem`: why it is not a success; `data`: the parsed data of an answer to `Ask`."""
 
     response: RawResponse
     problem: APIError | None = None

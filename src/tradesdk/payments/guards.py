@@ -27,7 +27,7 @@ DOMAIN_VERSION = "2"
 _CHAIN = (8453, "8453")
 
 SHORTEST = 10
-"""Seconds. With less a payment cannot be resent: verifiers refuse those that are valid for less than six."""
+"""Seconds. A shorter validity leaves no time to resend: verifiers refuse less than six."""
 
 _AMOUNT = re.compile(r"[0-9]{1,78}")  # 2^256 has 78 digits
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
@@ -78,7 +78,7 @@ def choose(
 ) -> Requirement:
     """The cheapest acceptable requirement; the first of those with the same price.
 
-    One that is paid before the work is taken only where no other is acceptable, whatever the others cost.
+    One that takes the money before the work is chosen only if no other is acceptable, at any price.
 
     If none is acceptable, the refusal of the one that passed most checks is raised.
     """
@@ -107,7 +107,7 @@ def _rank(requirement: Requirement) -> tuple[bool, int]:
 
 
 def longest_validity(requirement: Requirement, max_validity: int) -> int:
-    """Seconds that a payment is valid: as offered, at most the setting."""
+    """How long a payment is valid, in seconds: as offered, at most the setting."""
     offered = requirement.max_timeout
     return 0 if offered is None else int(max(0, min(offered, max_validity)))
 
@@ -115,7 +115,7 @@ def longest_validity(requirement: Requirement, max_validity: int) -> int:
 def validity(requirement: Requirement, max_validity: int, *, local: float, service: float, latest: float) -> int:
     """The `validBefore` to sign: at most `max_validity` seconds ahead, by the local clock and by the service's.
 
-    So a service whose clock is ahead, or that says so, has less time: too little if it is by the `latest` estimate.
+    So a service whose clock is ahead has less time; too little, if it is further ahead than the validity.
     """
     until = min(int(service) + longest_validity(requirement, max_validity), int(local) + max_validity)
     if until - int(latest) < SHORTEST or local - service > MAX_DIFFERENCE:
@@ -138,7 +138,7 @@ def check_url(url: str) -> None:
     except ValueError:
         scheme, host = "", ""
     if not host or not (scheme == "https" or (scheme == "http" and is_loopback(host))):
-        place = printable(f"{scheme}://{host}", 200) if host else "the base URL"  # the rest may have a password
+        place = printable(f"{scheme}://{host}", 200) if host else "the base URL"  # the rest may contain a password
         raise PaymentRefusedError(
             f"{place} is neither https nor this machine, so nothing is paid there",
             code="insecure_url",
@@ -184,7 +184,7 @@ def _refused_transfer(requirement: Requirement, *, allow_upfront: bool) -> _Refu
 
 
 def _refused_resource(offer: Offer, requirement: Requirement, url: str) -> _Refusal | None:
-    """The refusal of an offer for another host, or for two resources: a relay could have the caller pay for one.
+    """The refusal of an offer for another host, or for two resources: a relay could make the caller pay for its own.
 
     Behind a proxy, scheme and port may differ, and the host may be a private one: `localhost`, `app`, 10.0.0.5.
     """
@@ -229,7 +229,7 @@ def _refused_amount(requirement: Requirement, most: int) -> _Refusal | None:
     if not 0 < amount < 2**256:
         shown = printable(requirement.amount, 80) or "not a text"
         return _Refusal(7, "bad_amount", f"the amount is {shown}, not a whole number of units above 0")
-    other = requirement.raw.get("maxAmountRequired")  # version 1 calls the amount so
+    other = requirement.raw.get("maxAmountRequired")  # version 1 of the protocol has the amount here
     if other is not None and not _is_amount(other, amount):
         message = f"the amount is {requirement.amount}, and maxAmountRequired is {printable(str(other), 80)}"
         return _Refusal(7, "bad_amount", message)

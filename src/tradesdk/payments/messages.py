@@ -30,7 +30,7 @@ _REJECTIONS: dict[str, ErrorCode] = {
     "invalid_exact_evm_payload_authorization_valid_before": "validity_rejected",
     "invalid_exact_evm_payload_authorization_valid_after": "validity_rejected",
 }
-"""Common reasons that services give; any other is `payment_rejected`."""
+"""Error codes for common reasons of services; any other reason is `payment_rejected`."""
 _REMEDIES: dict[ErrorCode, str] = {
     "insufficient_funds": "add USDC on Base to {payer}; no ETH is needed, as the service pays for gas",
     "signature_rejected": "the signer signs for another address than {payer}, or not according to EIP-712; or that "
@@ -46,13 +46,13 @@ _HOW_TO_PROVE = (
 
 
 def signer_failed(error: Exception, what: str = "the signer") -> PaymentRefusedError:
-    """The text of a signer's own error is not shown: it may have the key."""
+    """The signer failed. Its own error text is not shown: it may contain the key."""
     failure = error.message if isinstance(error, TradeError) else f"{what} failed with {type(error).__name__}"
     return PaymentRefusedError(failure, code="signer_failed")
 
 
 def signature_refused(payment: Payment, problem: str) -> PaymentRefusedError:
-    """The contract wallet that pays does not accept its signature. A node may have got it: then it is held."""
+    """The contract wallet that pays does not accept its signature. If a node may have got it, its money is held."""
     return PaymentRefusedError(
         problem,
         code="signer_failed",
@@ -87,7 +87,7 @@ def in_doubt(payment: Payment, reason: str, response: RawResponse | None = None)
 
 
 def _until(payment: Payment) -> str:
-    """When the same call pays once more; with a name it never does."""
+    """When the same call would pay again; with a name it never does."""
     return "" if payment.purchase is not None else "10 minutes after its first signing (continue_for=) it pays anew; "
 
 
@@ -111,7 +111,7 @@ def undelivered(payment: Payment, reason: str, response: RawResponse | None = No
 
 
 def _how_to_buy_again(payment: Payment) -> str:
-    """Another purchase has another name; one without a name is over some minutes after its first signing."""
+    """How to buy again: with another name, or, without a name, some minutes after the first signature."""
     if payment.purchase is not None:
         return "to buy it again, give the purchase another name: purchase="
     return (
@@ -121,7 +121,7 @@ def _how_to_buy_again(payment: Payment) -> str:
 
 
 def taken_elsewhere(payment: Payment, response: RawResponse | None = None) -> PaymentError:
-    """The nonce of a named purchase was used, and this ledger never sent it."""
+    """The nonce of a named purchase was used, but not by a payment of this ledger."""
     return PaymentUndeliveredError(
         f"purchase {shown_name(payment)} was paid for before, and not from this ledger: its nonce is used up",
         code="taken_elsewhere",
@@ -137,7 +137,7 @@ def shown_name(payment: Payment) -> str:
 
 
 def purchase_changed(payment: Payment, *, payer: str | None = None) -> PaymentRefusedError:
-    """The name belongs to another request, or to another wallet than that of `payer`."""
+    """The name belongs to another request, or to another wallet than `payer`."""
     if payer is not None:
         return PaymentRefusedError(
             f"purchase {shown_name(payment)} may have been paid for by wallet {payment.payer} (payment {payment.id}), "
@@ -157,7 +157,7 @@ def purchase_changed(payment: Payment, *, payer: str | None = None) -> PaymentRe
 def purchase_secret_changed(payer: str, known: str, given: str) -> PaymentRefusedError:
     """Another secret makes other nonces, so names that were paid for could be paid for again."""
     return PaymentRefusedError(
-        f"the purchase secret of {payer} is another one than before: {given}, and the ledger has {known} (their ids)",
+        f"the purchase secret of {payer} has changed: its id is {given}, and the ledger has {known}",
         code="purchase_secret_changed",
         hint="use the same key or TRADE_PURCHASE_SECRET as before. Or client.payments.accept_purchase_secret(): "
         "names that only another ledger has can then be paid for once more",
@@ -177,7 +177,7 @@ def suspect(payment: Payment, reason: str, response: RawResponse | None = None) 
 
 
 def outcome_error(payment: Payment, report: Report, response: RawResponse | None) -> PaymentError | None:
-    """The error that ends a call; None where the error of the response itself is the right one."""
+    """The error that ends a call; None if the error of the response itself is raised."""
     if payment.stage is PaymentStage.TAKEN:
         if payment.code is ReasonCode.SUSPECT:
             return suspect(payment, report.reason, response)
@@ -192,8 +192,8 @@ def outcome_error(payment: Payment, report: Report, response: RawResponse | None
 def final_error(
     payment: Payment, report: Report, problem: APIError | None, response: RawResponse | None, resends: int
 ) -> TradeError:
-    """The error that ends a call. `problem`: that of the unusable or missing response, after so many `resends`."""
-    if problem is not None:  # as the cause of our error it has the same payment
+    """The error that ends a call. `problem`: the error of the last response or connection, after so many `resends`."""
+    if problem is not None:  # it becomes the cause of our error, and has the same payment
         problem.payment, problem.retries = payment, resends
     error = outcome_error(payment, report, response)
     if error is None:
@@ -240,7 +240,7 @@ def in_progress(payment: Payment | None, *, is_resumed: bool, where: str = "") -
 
 
 def over_limits(payment: Payment, most: int, pay_to: Collection[str]) -> PaymentRefusedError:
-    """An earlier payment is beyond the limits of a call that would resend it: price or, else, recipient."""
+    """An earlier payment is over the limits of a call that would resend it: its price, or else its recipient."""
     code: ErrorCode = "recipient_changed"
     details: PriceDetails | RecipientDetails = RecipientDetails(address=payment.pay_to, trusted=tuple(pay_to))
     why = f"goes to {payment.pay_to}, which pay_to= does not accept"
@@ -306,7 +306,7 @@ def blocking_error(payment: Payment) -> PaymentError:
 
 
 def recipient_changed(pay_to: str, accepted: Collection[str], *, origin: str | None) -> PaymentRefusedError:
-    """Another recipient than the accepted ones: those known for `origin`, or without it the configured ones."""
+    """The recipient is not an accepted one: one known for `origin`, or a configured one if `origin` is None."""
     source = "pay_to= accepts" if origin is None else f"the known recipient of {printable(origin, 200)} is"
     shown = printable(pay_to, 60)
     remedy = "add it to pay_to=" if origin is None else f"client.payments.trust({shown!r}), or pay_to="
@@ -319,7 +319,7 @@ def recipient_changed(pay_to: str, accepted: Collection[str], *, origin: str | N
 
 
 def balance_too_small(payer: str, service: str, amount: int, balance: int) -> PaymentRefusedError:
-    """The wallet does not have the amount, by a node."""
+    """The wallet does not have the amount, says a node."""
     return PaymentRefusedError(
         f"this call costs {shown_usd(amount)}, and the wallet {payer} has {shown_usd(balance)}",
         code="insufficient_funds",
@@ -331,7 +331,7 @@ def balance_too_small(payer: str, service: str, amount: int, balance: int) -> Pa
 def wallet_empty(
     payer: str, service: str, amount: int, *, asks: str, since: datetime, open_at: datetime
 ) -> PaymentRefusedError:
-    """The wallet does not have the amount, by the word of the service. `asks`: the payment that is tried."""
+    """The wallet does not have the amount, says the service. `asks`: the payment that is tried."""
     return PaymentRefusedError(
         f"this call costs {shown_usd(amount)}, and the service says since {since:%Y-%m-%d %H:%M:%S} UTC that the "
         f"wallet {payer} has too little USDC; until it has enough, only the call of payment {asks} is tried",
@@ -355,7 +355,7 @@ def no_budget(amount: int) -> PaymentRefusedError:
 
 
 def over_total(amount: int, max_total: int, counted: int, held: int) -> PaymentRefusedError:
-    """`max_total` of a batch run leaves no room. `counted`: what the run counts, and `held`, the part of it."""
+    """`max_total` of a batch run leaves no room. `counted`: what the run counts; `held`: the held part of it."""
     left = max(0, max_total - counted)
     return PaymentRefusedError(
         f"the next batch costs {shown_usd(amount)}, and max_total={shown_usd(max_total)} leaves {shown_usd(left)}",
@@ -376,7 +376,7 @@ def over_total(amount: int, max_total: int, counted: int, held: int) -> PaymentR
 def over_budget(
     amount: int, name: LimitName, spending: WindowSpending, room_at: datetime | None
 ) -> PaymentRefusedError:
-    """A limit leaves no room; `room_at`: when it will."""
+    """A limit leaves no room. `room_at`: when it will."""
     limit, held, cost = spending.limit or 0, spending.held, f"this call costs {shown_usd(amount)}"
     of_budget = f"the budget of {shown_usd(limit)} {'in total' if name == 'total' else name.replace('_', ' ')}"
     details = BudgetDetails(

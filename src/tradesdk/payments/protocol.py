@@ -32,7 +32,7 @@ _RECEIPT_AMOUNT = re.compile(r"[0-9]{1,78}", re.ASCII)
 
 
 class Requirement(NamedTuple):
-    """One way to pay that a service offers, not checked yet. A missing text is empty, a missing time None."""
+    """One way to pay that a service offers, not checked yet. A missing text is empty, a missing time is None."""
 
     raw: dict[str, Any]
     scheme: str
@@ -45,7 +45,7 @@ class Requirement(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """The offer of a 402: the ways to pay in the service's order, what is sold, and extensions, as received."""
+    """The offer of a 402: the ways to pay in the service's order, what is bought, and extensions, as received."""
 
     accepts: tuple[Requirement, ...]
     resource: Any | None
@@ -59,7 +59,7 @@ class Offer(NamedTuple):
 
 
 def authorization(payment: Payment) -> dict[str, str]:
-    """The transfer that the payer signs, in its six fields. It can be used at once: `validAfter` is 0."""
+    """The transfer that the payer signs: its six fields. It is valid at once: `validAfter` is 0."""
     return {
         "from": payment.payer,
         "to": payment.pay_to,
@@ -80,7 +80,7 @@ def parse_offer(response: RawResponse) -> Offer:
         return PaymentRefusedError(message, code=code, response=response)
 
     body = _in_body(response.content) if header is None else {}
-    # No more of a body than that is read, so it may be cut.
+    # only so much of a body is read, so it may be cut off
     if len(header or "") > MAX_OFFER or (header is None and not body and len(response.content) >= MAX_OFFER):
         raise refused("offer_too_large", f"{where} is {_TOO_LARGE}")
     if header is None and not (body.get("x402Version") == VERSION and "accepts" in body):
@@ -88,7 +88,7 @@ def parse_offer(response: RawResponse) -> Offer:
         raise refused("unsupported_payment", f"it has no offer in a PAYMENT-REQUIRED header or in its body{of_1}")
     try:  # it is returned to the service unchanged
         offer = _object(response.content, parse_strictly) if header is None else read_header(header, parse_strictly)
-        parse_strictly(_to_json(offer))  # 1e999 is read as infinity, which no JSON can repeat
+        parse_strictly(_to_json(offer))  # 1e999 is read as infinity, which JSON cannot represent
     except ValueError as error:
         raise refused("malformed_offer", f"{where} is not an offer: {printable(str(error), 120)}") from None
     version = offer.get("x402Version")
@@ -117,12 +117,12 @@ def offer_error(response: RawResponse) -> str | None:
 
 
 def signature_of(payment: Payment) -> bytes:
-    """The signature of a payment that is being sent."""
+    """The signature in the header of a payment."""
     return bytes.fromhex(read_header(payment.header or "")["payload"]["signature"][2:])
 
 
 def is_upfront(payment: Payment) -> bool:
-    """Whether a payment that is being sent is for a service that takes the money before it does the work."""
+    """Whether the header of a payment is for a service that takes the money before it does the work."""
     try:
         accepted = read_header(payment.header or "").get("accepted")
     except ValueError:
@@ -158,7 +158,7 @@ def encode_payment(
 
 
 def _to_json(value: Any) -> bytes:
-    from pydantic_core import to_json  # four times as fast as the standard library's; not for those who only look
+    from pydantic_core import to_json  # four times as fast as the standard library's; most programs never pay
 
     return to_json(value)
 
@@ -188,7 +188,7 @@ def read_receipt(headers: Mapping[str, str]) -> tuple[Receipt | None, str | None
 
 
 def receipt_warnings(receipt: Receipt | None, payment: Payment) -> tuple[str, ...]:
-    """The differences between the receipt of a delivered answer and what was signed, one line each.
+    """The differences between the receipt of an answer and what was signed, one line each.
 
     A missing field is not a difference, except the transaction.
     """
@@ -243,7 +243,7 @@ def _in_header(response: RawResponse) -> dict[str, Any]:
 
 
 def _in_body(body: bytes) -> dict[str, Any]:
-    """The JSON object that a body is; empty if it is none."""
+    """The JSON object in the body; empty if it is not one."""
     try:
         return _object(body, parse_json) if len(body) <= MAX_OFFER else {}
     except ValueError:

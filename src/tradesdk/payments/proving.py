@@ -1,4 +1,4 @@
-"""Which payments a call asks the chain about before it is refused for what they hold."""
+"""Which payments a call asks the chain about before a budget refuses it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from .._values.payment import Payment
 
 FINALITY = 20 * 60
-"""Seconds since a validity ended before which finalized blocks do not tell."""
+"""Seconds after the end of a validity. Before that, the finalized blocks are too old to prove anything."""
 MOST = 64
 AGAIN = 300.0
-"""Seconds in which no payment is asked about twice in this process."""
+"""Seconds before the same payment is asked about again in this process."""
 LONGEST = 10.0
-"""Seconds that a call waits for the witness at most."""
+"""Seconds that a call waits for the witness, at most."""
 
 _asked: dict[str, float] = {}
 
 
 def in_the_way(buyer: Buyer, intent: PurchaseIntent, terms: Terms) -> list[Payment] | None:
-    """Payments to ask about: if none of them was taken, there is room. None: there is room by now. It blocks."""
+    """Payments to ask about: if some of them were not taken, there may be room. None: there is room now. It blocks."""
     moment = buyer.time.moment(buyer.clock)
     seen = look(buyer, intent, moment, math.inf)
     earlier, amount, now = terms.earlier, int(terms.requirement.amount), buyer.clock.monotonic()
@@ -34,7 +34,7 @@ def in_the_way(buyer: Buyer, intent: PurchaseIntent, terms: Terms) -> list[Payme
     if exceeded(amount, counts, sums.without_held(), seen.limits):
         return []
     for payment_id, at in list(_asked.items()):
-        if not 0 <= now - at < AGAIN:  # below 0: by another clock
+        if not 0 <= now - at < AGAIN:  # below 0: the clock was set back
             _asked.pop(payment_id, None)
     for begin in sorted((since(name, sums.now) for name in over), reverse=True):
         held = buyer.ledger.held(since=begin, until=sums.now - FINALITY, limit=MOST + 1 + len(_asked))

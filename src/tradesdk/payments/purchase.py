@@ -1,6 +1,6 @@
 """How a purchase runs, from a look into the ledger to the answer. One generator; no I/O.
 
-`purchase` yields effects. It is sent their results, or is thrown what ended them: an error, or `Ended`. A driver
+`purchase` yields effects. It is sent their results, or their errors are thrown in: an error, or `Ended`. A driver
 carries the effects out: `_async.purchase_driver` and its blocking twin.
 
 | step   | effect            | what is done                                                            | durable |
@@ -16,17 +16,17 @@ carries the effects out: `_async.purchase_driver` and its blocking twin.
 | send   | `Send`            | the bytes                                                               |         |
 | record | `Write`           | `Record`: what the answer means; the end of the claim; collected        | 2       |
 
-A signature that was not written down has left neither process nor signer, so it binds nobody, and nothing is reserved.
-What a budget refuses, at guard or submit, asks the witness once a call: if that proves anything, the call looks again.
+Nothing is reserved: a signature that was not written down has not left this process or the signer. If a budget refuses,
+at guard or submit, the call asks the witness once, and looks again if that proved anything.
 
 Who waits: `Lock` for an equal call of this client, `Sleep` for one of another process and before a resend, `Slot` for
 the rate limit. Who may write: the call that has claimed the payment (`row.owner`). `Submit` and `Resubmit` claim it,
-`Record` ends that. The call carries its row; if the payment has moved on, the row comes back as it is, not `mine`.
+`Record` ends that. The call keeps its row; if the payment has changed since, a `Write` returns the new row, not `mine`.
 
-What ends a call is thrown in at an effect. A `Write` is never interrupted: its result is sent in, and the cancellation
-is thrown at the next effect. The last one is `HandOver`: after it the caller has the answer. An answer that came
-although the call was canceled is written down and not collected. A slot is given back unless a `Send` follows it. When
-the generator is dropped, as a kill does, it writes nothing; what is in the ledger then is what the next call sees.
+A cancellation is thrown in at an effect. A `Write` is never interrupted: its result is sent in, and the cancellation is
+thrown in at the next effect. The last one is `HandOver`: after it the caller has the answer. If a canceled call gets an
+answer, it is written down and not collected. A slot is given back unless a `Send` follows it. When the process is
+killed, nothing more is written, and the next call sees what is in the ledger.
 """
 
 from __future__ import annotations
@@ -110,13 +110,13 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 def purchase(
     buyer: Buyer, intent: PurchaseIntent, request: Request[T], policy: RetryPolicy, give_up: float
 ) -> Steps[MarketResult[T]]:
-    """Get an answer that is paid for once: buy it, continue an earlier payment, or resume one.
+    """Get an answer and pay for it once: buy it, continue an earlier payment, or resume one.
 
     `give_up` is a monotonic time.
     """
     clock, time, resumed, owner = buyer.clock, buyer.time, intent.resumed, owner_name()
     keep = resumed is not None
-    if resumed is None and (intent.amount == 0 or buyer.wallet is None):  # maybe it needs no payment
+    if resumed is None and (intent.amount == 0 or buyer.wallet is None):  # it may need no payment
         at = time.moment(clock)
         published = quote(buyer, intent) if intent.amount == 0 else intent.quote((yield Look(at)).spending)
         answer: Answer = yield Ask()
@@ -127,17 +127,17 @@ def purchase(
     if not (yield Lock()):
         raise in_progress(resumed, is_resumed=keep)
 
-    row: LedgerRow  # the payment, as this call knows it
-    before: Payment | None = None  # the payment before this call wrote a signature down
-    tries: Tries  # what this call hands over
-    started: Moment | None  # when it began to hand it over
-    end: Report | None = None  # what is written down if the call ends here; None: it has not claimed the payment
-    reply: bytes | None = None  # the answer that the caller is about to get
-    asked: tuple[str, int] | None = None  # the expired signature that the service keeps no answer for
+    row: LedgerRow  # the payment as this call knows it
+    before: Payment | None = None  # the payment before this call signed
+    tries: Tries  # what this call knows of its signature
+    started: Moment | None  # when this call first sent it
+    end: Report | None = None  # what is written if the call ends here; None: it has claimed nothing
+    reply: bytes | None = None  # the answer for the caller
+    asked: tuple[str, int] | None = None  # the expired signature that was resent: the service keeps no answer for it
     pause = _SHORTEST_PAUSE
-    proves = True  # what would be refused may ask the witness
-    verifies = buyer.has_node  # a contract wallet may be asked
-    since = math.inf  # an unnamed payment that was signed earlier is another purchase; what this call signs never is
+    proves = True  # whether a refusal by a budget may still ask the witness
+    verifies = buyer.has_node  # whether a contract wallet may still be asked
+    since = math.inf  # an unnamed payment signed before this time is another purchase; one signed by this call never is
 
     def record(report: Report, ends: Collect | ReleaseClaim | Reopen | None = None) -> Steps[None]:
         nonlocal row
@@ -153,7 +153,7 @@ def purchase(
         row = yield Write(row, change)
 
     def raise_doubt(problem: TradeError, reason: str) -> Steps[None]:
-        """Nothing can be sent any more. If the payment is in doubt, that is the error."""
+        """Nothing can be sent any more. Raise an error if the payment may have been taken."""
         if isinstance(problem, APIError | LedgerError):
             problem.payment = row.payment
         if isinstance(problem, APIError):
@@ -165,7 +165,7 @@ def purchase(
             raise (known or in_doubt(row.payment, reason)) from problem
 
     def finds_room(refused: PaymentRefusedError, terms: Terms) -> Steps[bool]:
-        """Whether a call that a budget refuses looks again. Nothing is written down."""
+        """Whether a call that a budget refuses looks again, as the witness proved something. Nothing was written."""
         nonlocal proves
         asks, proves = proves and refused.code == "over_budget", False
         return asks and (yield Prove(terms))
@@ -178,19 +178,19 @@ def purchase(
         pause = min(2 * pause, _LONGEST_PAUSE)
 
     def has_answer(row: LedgerRow) -> bool:
-        """Whether another call has got the answer, and kept it: a look collects it."""
+        """Whether another call got the answer and stored it: the next look collects it."""
         return next_step(row.payment, at.latest) is NextStep.COLLECT
 
     def is_late() -> bool:
-        """Whether verifiers would refuse its validity."""
+        """Whether verifiers would refuse the payment, as too little of its validity is left."""
         return not tries.expired and latest() + MARGIN >= row.payment.valid_before
 
     def latest() -> float:
-        """Setting the clock back does not revive a payment."""
+        """The latest estimate of the service's time. Setting the clock back does not revive a payment."""
         return at.latest if started is None else max(at.latest, started.latest + at.monotonic - started.monotonic)
 
     def close(error: Exception) -> Steps[None]:
-        """Write down what is known when the call ends by an error. An answer that its caller does not get waits."""
+        """Write down what is known when the call ends with an error. The next equal call gets an unread answer."""
         nonlocal end, at, row
         if isinstance(error, Ended) and error.is_sent:
             end = replace(tries.unsent("interrupted"), meaning=OPEN, sent=True)
@@ -213,7 +213,7 @@ def purchase(
             since = seen.since
             found, step = seen.row, NextStep.SIGN
             if found is None and resumed is not None:
-                found = LedgerRow(resumed)  # it is not there any more: the ledger was set back
+                found = LedgerRow(resumed)  # the payment is missing: the database was restored from a backup
             if found is None:
                 if intent.max_total is not None:
                     over = total_refusal(intent.amount, intent.max_total, seen.run)
@@ -230,11 +230,11 @@ def purchase(
                     continue
                 is_early = payment.created > latest_end(at.local)
                 if (is_early or (payment.is_open and step is not NextStep.RESEND)) and not at.is_known:
-                    yield Sync()  # only the service's time tells
+                    yield Sync()  # only the service's time can tell
                     at = time.moment(clock)
                     step = next_step(payment, at.latest + MARGIN)
                 if is_early and time.agrees(at):
-                    # The clock was ahead when it was created. Without the service's time it stays as it is: a new
+                    # It was created by a clock that was ahead. If the service's time is unknown, it stays: a new
                     # purchase could be paid a second time.
                     found = yield Write(found, Redate(owner=owner, now=at.local))
                     payment = found.payment
@@ -245,7 +245,7 @@ def purchase(
                 if step is NextStep.COLLECT:
                     row, kept = found, payment.reply or b""
                     data = request.decode(request.method, intent.url, RawResponse(200, {}, kept))
-                    is_ours = payment.purchase is None or keep  # else it has a name, and every call gets it
+                    is_ours = payment.purchase is None or keep  # with a name, every call gets it
                     reply = kept if is_ours else None
                     if is_ours and payment.waits and buyer.collect:
                         row = yield Write(row, Collect(owner=owner, keep=keep, now=at.local))
@@ -284,10 +284,10 @@ def purchase(
                 before = earlier or replace(submit.payment, header=None)
                 try:
                     submitted: LedgerRow | None = yield Write(seen.row, submit)
-                except PaymentRefusedError as problem:  # nothing is written
+                except PaymentRefusedError as problem:  # nothing was written
                     submitted, refused = None, problem
                 except LedgerError as problem:
-                    problem.payment = before  # written or not: this signature was not handed over
+                    problem.payment = before  # written or not, this signature was not sent
                     raise
                 if refused is not None and not (yield from finds_room(refused, terms)):
                     raise refused
@@ -296,7 +296,7 @@ def purchase(
                 row, started = submitted, None
                 if verifies and buyer.is_contract:
                     verifies = False
-                    end = replace(tries.unsent("interrupted"), meaning=OPEN, sent=True)  # a node may take it
+                    end = replace(tries.unsent("interrupted"), meaning=OPEN, sent=True)  # a node may send it
                     is_asked, why_not = yield Verify(row.payment)
                     if why_not is not None:
                         report = replace(end, reason=why_not) if is_asked else tries.unsent(why_not)
@@ -312,7 +312,7 @@ def purchase(
                     check_earlier(buyer, intent, row.payment, seen.limits, at)
                 tries = Tries.after(row.payment, expired=step is NextStep.ASK)
 
-            while True:  # until the outcome is known, or time is up; `break`: look again
+            while True:  # until the outcome is known or time is up; `break`: look again
                 if not is_claimed or end is not None:
                     # Take a slot, and write down that the same bytes are sent.
                     try:
@@ -321,11 +321,11 @@ def purchase(
                         yield from raise_doubt(full, full.message)
                         raise
                     at = time.moment(clock)
-                    if is_late():  # it waited too long
+                    if is_late():  # the wait was too long
                         if end is not None:
                             yield from record(end, ReleaseClaim(owner=owner))
                         break
-                    if end is None or end.sent:  # else they are written down already
+                    if end is None or end.sent:  # else it is written already
                         resubmit = Resubmit(
                             signatures=row.payment.signatures,
                             owner=owner,
@@ -405,7 +405,7 @@ def purchase(
                     event("payment_resent", text, payment_id=payment.id, reason=end.reason, wait=wait)
                     yield Sleep(wait)
                     at = time.moment(clock)
-                    if not is_late():  # else the wait took longer than planned
+                    if not is_late():  # if it is, the wait took longer than planned
                         continue
                 yield from record(end, ReleaseClaim(owner=owner))
                 if has_answer(row):
@@ -460,7 +460,7 @@ def _delivered(
 def dry_run(
     buyer: Buyer, intent: PurchaseIntent, request: Request[Any], policy: RetryPolicy, give_up: float
 ) -> Steps[DryRun]:
-    """What a purchase would hand over: it is driven until it would take a slot or write, and does not do that."""
+    """What a purchase would send. It runs until it would take a slot or write, and stops there."""
     steps = purchase(buyer, intent, request, policy, give_up)
     seen: Overview | None = None
     refused: PaymentError | None = None
@@ -470,19 +470,19 @@ def dry_run(
             result: Any = True if isinstance(effect, Lock) else (yield effect)
             if isinstance(effect, Look):
                 seen = result
-                if result.row is not None:  # a call that works on it changes nothing
+                if result.row is not None:  # a call that works on it would change nothing here
                     result = replace(result, row=replace(result.row, owner=None))
             effect = steps.send(result)
         published = quote(buyer, intent) if seen is None else intent.quote(seen.spending)
         if isinstance(effect, Write):
             existing = None if effect.row is None else effect.row.payment
-            return DryRun(quote=published, existing=existing)  # its answer is here
+            return DryRun(quote=published, existing=existing)  # its answer is in the ledger
         refused = effect.error if isinstance(effect, Refuse) else None
         if effect.terms is not None:
             draft = drafted(buyer, intent, effect.terms, new_nonce(), buyer.time.moment(buyer.clock))
             fields = authorization(draft)
             if intent.name is not None and effect.earlier is None:
-                del fields["nonce"]  # it takes the key
+                del fields["nonce"]  # only the key can compute it
             requirement = effect.terms.requirement.raw
             return DryRun(
                 quote=published,

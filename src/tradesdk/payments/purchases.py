@@ -12,7 +12,7 @@ _LONGEST_NAME = 500
 
 
 def purchase_name(name: str | None, argument: str = "purchase") -> str | None:
-    """A name that a caller gave, so that the same text gives the same nonce on every machine."""
+    """A name from a caller, normalized: the same text gives the same nonce on every machine."""
     if name is None:
         return None
     name, hint = comparable(required_text(argument, name)), f"give {argument} a short name, such as 2026-11-29/prices"

@@ -109,7 +109,7 @@ class ChainVerdict:
     Attributes:
         outcome: `paid`: its nonce is used; `unpaid`: it was not taken and can no longer be; `undecided`: nothing is
             known.
-        reason: what it rests on, or why it is undecided. Without secrets.
+        reason: the evidence, or why it is undecided. Without secrets.
         block: the number of the finalized block that was asked; None when no node gave one.
         amount: the largest amount that was signed, in micro-dollars; None if not paid.
     """
@@ -162,12 +162,12 @@ class Reconciliation:
     Attributes:
         delivered: answers that were paid for before and arrived now.
         failed: payments that were resent, each with the error.
-        unresolved: payments without proof that have expired, and answered ones without a receipt, or with one of less
-            than was signed. Their money, or the rest of it, stays held until a person marks them.
+        unresolved: payments that expired without proof, and answered ones without a receipt or with one of less than
+            was signed. Their money, or the rest of it, stays held until a person marks them.
         live: payments that may still be taken; their money is held.
-        witnessed: what the chain says about the payments that a person would have to check, each with the payment as it
-            is now. Empty without a witness. Those that the chain has not seen are no longer `unresolved`, nor are
-            answered ones that it has.
+        witnessed: the chain's verdicts on payments that a person would otherwise check, each with the payment in its
+            new state. Empty without a witness. Payments that the chain proves unpaid are no longer `unresolved`, nor
+            are answered ones that it proves paid.
     """
 
     delivered: tuple[MarketResult[Any], ...]

@@ -1,7 +1,11 @@
-"""What an answer to a payment means, and what follows: resend the same bytes after a wait, or end. No I/O.
+"""What a response to a payment means, and what to do next: resend the same bytes after a wait, or end. No I/O.
 
-One call signs once. Neither a new 402 nor an error proves that a payment was not taken, so nothing here requests
-another signature. What a `Report` does to the payment in the ledger is in `ledger.changes`.
+`classify` and `classify_failure` make a `Report` of one response or its absence. `judge` corrects its meaning by what
+the call sent before (`Tries`) and says whether and when to resend. `purchase` asks, waits and sends; it writes the
+report with `ledger.changes.Record`, which says what it does to the payment.
+
+One call signs once. A new 402 or an error does not prove that a payment was not taken, so nothing here asks for
+another signature; only for an expired one that the service keeps no answer for (`Judgment.signs`).
 """
 
 from __future__ import annotations
@@ -25,14 +29,14 @@ MARGIN = 6
 
 
 class Meaning(NamedTuple):
-    """What an answer to a payment means, or its absence. This decides; the code only explains."""
+    """What a response to a payment, or its absence, means. These fields decide; the code only explains."""
 
     code: ReasonCode
-    stage: PaymentStage = PaymentStage.SENT  # where it leaves what was handed over; SENT is TAKEN with a good receipt
-    resends: int = 0  # how often one call may resend the same bytes after such answers
-    refused: bool = False  # by the service's word it was not taken
-    unsettled: bool = False  # the service could not settle this signature: maybe it did
-    is_final: bool = False  # whichever signature it is about, and whoever reports it: the nonce is used
+    stage: PaymentStage = PaymentStage.SENT  # true for any signature, from any call: the nonce is used
+    resends: int = 0  # how often one call may resend the same bytes after such responses
+    refused: bool = False  # the service says that it was not taken
+    unsettled: bool = False  # the service could not settle this signature, but may have
+    is_final: bool = False  # holds for any signature of the payment, from any call: the nonce is used
 
 
 DELIVERED = Meaning(ReasonCode.DELIVERED, PaymentStage.ANSWERED, is_final=True)
@@ -49,16 +53,16 @@ TAKEN_ELSEWHERE = Meaning(ReasonCode.TAKEN_ELSEWHERE, PaymentStage.TAKEN)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a call was told of its payment. It goes from the answer to the row in the ledger."""
+    """What a call learned of its payment: from the response to the row in the ledger."""
 
     meaning: Meaning
-    reason: str  # the service's, or ours if it gave none
+    reason: str  # of the service, or ours if it gave none
     failure: Failure = Failure(FailureCause.LOST)  # noqa: RUF009 - it is frozen
     receipt: Receipt | None = None
-    receipt_problem: str | None = None  # why the receipt cannot be read
-    reply: bytes | None = None  # the body of the answer, if it is paid for
+    receipt_problem: str | None = None  # why the receipt is unreadable
+    reply: bytes | None = None  # the body of a paid answer
     sent: bool = True  # whether the payment may have reached the service this time
-    unfunded: bool = False  # the service's verification says that the wallet has too little
+    unfunded: bool = False  # the service says that the wallet has too little
 
     @property
     def is_settled(self) -> bool:
@@ -67,12 +71,12 @@ class Report:
 
     @property
     def stage(self) -> PaymentStage:
-        """Where it leaves a payment that was handed over."""
+        """The stage of the payment after this."""
         is_taken = self.is_settled and self.meaning.stage is PaymentStage.SENT
         return PaymentStage.TAKEN if is_taken else self.meaning.stage
 
     def before_resending(self) -> Report:
-        """What is written down before a wait, in which the answer may still come: a receipt would end it."""
+        """What to write before a wait. The answer may still come after it, and a receipt would end the payment."""
         return replace(self, receipt=None)
 
 
@@ -93,10 +97,10 @@ _VERIFY_REASONS = frozenset(
 )
 _EVM_PREFIX = "invalid_exact_evm_"
 _EVM_SETTLE_SUFFIXES = ("transaction_failed", "transfer_event_mismatch")
-"""Reasons of the settlement that begin like those of verification."""
+"""Reasons of settlement that begin like reasons of verification."""
 _USED_SUFFIXES = ("nonce_already_used", "authorization_already_used", "authorization_used")
 _GATEWAY_STATUSES = frozenset({408, 409, 425, 429, 499})
-"""Gateways send these too, maybe after the service took the payment."""
+"""Gateways send these too, perhaps after the service took the payment."""
 
 
 def classify(response: RawResponse, failure: Failure) -> Report:
@@ -114,17 +118,17 @@ def classify(response: RawResponse, failure: Failure) -> Report:
         meaning = OPEN if settled else _refusal(reason, of_settlement=receipt is not None)
         reason = reason or ("payment required" if receipt is None else "settlement failed")
     elif settled and status < 500:
-        meaning = UNDELIVERED  # whatever the status is, it was settled
+        meaning = UNDELIVERED  # it was settled, whatever the status
     elif 400 <= status < 500 and status not in _GATEWAY_STATUSES:
         meaning = REFUSED
     else:
-        meaning = OPEN  # servers settle responses below 400
+        meaning = OPEN  # services settle only responses below 400
     reason = printable(reason or f"status {status}", 200)
     return Report(meaning, reason, failure, receipt, problem, unfunded=unfunded)
 
 
 def _refusal(reason: str, *, of_settlement: bool) -> Meaning:
-    """What a 402 with a payment means. A receipt comes from the settlement: the payment passed verification."""
+    """What a 402 to a payment means. A receipt comes from settlement, so the payment passed verification."""
     if reason == "settlement_pending":
         return OPEN
     if reason.lower().endswith(_USED_SUFFIXES):
@@ -139,20 +143,20 @@ def _refusal(reason: str, *, of_settlement: bool) -> Meaning:
 
 
 def classify_failure(failure: Failure, reason: str, *, sent: bool = False) -> Report:
-    """What it means that there is no response. `sent`: it may have been sent, whatever the cause."""
+    """What a missing response means. `sent`: the payment may have been sent, whatever the cause."""
     sent = sent or failure.cause is FailureCause.LOST
     return Report(OPEN if sent else NOT_RECEIVED, printable(reason, 200), failure, sent=sent)
 
 
 class Tries(NamedTuple):
-    """What one call knows of one signature that it hands over."""
+    """What one call knows of the signature that it sends."""
 
-    handed_over: bool = False  # some signature of the nonce was
-    in_doubt: bool = False  # that may have been taken
-    expired: bool = False  # it is sent only for an answer that the service may keep
+    handed_over: bool = False  # a signature of this nonce was sent before
+    in_doubt: bool = False  # one of them may have been taken
+    expired: bool = False  # it has expired: sent only to get an answer that the service may keep
     resends: int = 0
-    bare: int = 0  # answers without a reason
-    receipt: Receipt | None = None  # of success
+    bare: int = 0  # responses without a reason
+    receipt: Receipt | None = None  # a receipt of success
 
     @classmethod
     def after(cls, before: Payment, *, expired: bool = False) -> Tries:
@@ -160,19 +164,19 @@ class Tries(NamedTuple):
         return cls(before.submissions > 0, before.in_doubt, expired)
 
     def unsent(self, reason: str) -> Report:
-        """The report of a submission that did not reach the service. After a receipt of success it does not matter."""
+        """The report of a submission that was not sent. A receipt of success stays."""
         if self.receipt is not None:
             return Report(OPEN, reason, receipt=self.receipt)
         return Report(OPEN if self.in_doubt else NOT_RECEIVED, reason, sent=False)
 
 
 class Judgment(NamedTuple):
-    """What follows an answer. The report is what the call was told in the end, should it end now."""
+    """What to do after a response. The report is what is written if the call ends now."""
 
     report: Report
     tries: Tries
-    wait: float | None  # seconds until the same bytes are resent; None: the call ends, or signs
-    signs: bool  # it has expired, and no answer is kept for it: its nonce may be signed again
+    wait: float | None  # seconds until the same bytes are resent; None: do not resend
+    signs: bool  # it has expired and the service keeps no answer for it: its nonce may be signed again
 
 
 def judge(
@@ -186,17 +190,17 @@ def judge(
     time_left: float,
     random: Callable[[], float] = random.random,
 ) -> Judgment:
-    """What to do after an answer: `at` the latest estimate of the service's time, and `now` by the local clock."""
+    """What to do after a response. `at`: the latest estimate of the service's time; `now`: the local time."""
     meaning, wait = report.meaning, None
     if meaning is REFUSED and is_upfront(payment):
-        meaning = OPEN  # it may have been taken before the work
+        meaning = OPEN  # the money may have been taken before the work
     says_no = meaning.refused or report.failure.status == 402
     handed_over, in_doubt, resends = tries.handed_over, tries.in_doubt, tries.resends
     bare = tries.bare + (meaning is BARE)
     if meaning.unsettled and tries.expired:
-        meaning = OPEN  # of course
+        meaning = OPEN  # an expired signature cannot be settled
     if meaning is UNDELIVERED and not (handed_over or report.is_settled):
-        # A random nonce cannot be used: the service contradicts itself.
+        # A random nonce cannot be used already: the service contradicts itself.
         meaning = OPEN if payment.purchase is None else TAKEN_ELSEWHERE
     elif meaning.unsettled and payment.settle_failed not in (0, payment.signatures):
         meaning = SUSPECT
@@ -210,7 +214,7 @@ def judge(
             if in_time and at + named.seconds + MARGIN < payment.valid_before:
                 wait, resends = named.seconds, resends + 1
     if meaning.refused and in_doubt:
-        meaning = OPEN  # it may be refused because it was taken
+        meaning = OPEN  # maybe refused because it was taken already
     receipt = report.receipt if report.is_settled else tries.receipt
     report = replace(report, meaning=meaning, receipt=receipt or report.receipt)
     signs = tries.expired and says_no and report.sent and report.stage is PaymentStage.SENT

@@ -1,10 +1,10 @@
-"""Whether USDC on Base took payments, what a wallet has, and what code it is, as nodes tell it. No I/O.
+"""Ask nodes whether USDC on Base took payments, what a wallet has, and what code an address has. No I/O.
 
-Questions, strict reading of answers, verdicts.
+It builds the requests, reads the responses strictly, and gives verdicts.
 
-USDC takes a nonce of a payer once, forever: by a transfer, or by a cancellation of the payer's, which cannot be told
-apart here. An unused nonce is proof only at a finalized block whose time is past the last moment at which a signature
-of it was valid.
+USDC uses a nonce of a payer once, forever: by a transfer, or by the payer's cancellation, which looks the same here.
+An unused nonce is proof only at a finalized block whose time is after the last moment at which a signature of it was
+valid.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _DELEGATED = re.compile(r"0xef0100[0-9a-f]{40}")
 
 
 class NodeFailedError(Exception):
-    """A node gave no answer that can be used; the text says why."""
+    """A node gave no usable response; the text says why."""
 
 
 class _RevertedError(NodeFailedError):
-    """A contract refused a call."""
+    """A contract reverted a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ class _Block:
 
 
 Questions = Generator[bytes, bytes, list[ChainVerdict]]
-"""Yields bodies of JSON-RPC batches, is sent their answers or thrown a `NodeFailedError`, and returns verdicts."""
+"""Yields bodies of JSON-RPC batches, is sent their responses or thrown a `NodeFailedError`, and returns verdicts."""
 
 
 def examine(payments: Sequence[Payment]) -> Questions:
     """Ask one node about payments: for its last finalized block, then about eight nonces at a time.
 
-    A node that has failed twice is asked no more.
+    After two failures the node is not asked again.
     """
     try:
         finalized = yield from _ask_base("eth_getBlockByNumber", ["finalized", False])
@@ -99,7 +99,7 @@ def examine_balance(address: str) -> Generator[bytes, bytes, int]:
     """Ask one node how much USDC an address has, in micro-dollars.
 
     Raises:
-        NodeFailedError: it does not tell.
+        NodeFailedError: the node gave no usable response.
     """
     call = {"to": USDC, "data": BALANCE_CALL + address[2:].lower().rjust(64, "0")}
     balance = yield from _ask_base("eth_call", [call, "latest"])
@@ -107,10 +107,10 @@ def examine_balance(address: str) -> Generator[bytes, bytes, int]:
 
 
 def examine_code(address: str) -> Generator[bytes, bytes, AccountCode]:
-    """Ask one node what code there is at an address.
+    """Ask one node what code an address has.
 
     Raises:
-        NodeFailedError: it does not tell.
+        NodeFailedError: the node gave no usable response.
     """
     found = yield from _ask_base("eth_getCode", [address, "latest"])
     code = _checked(found, _BYTES, "the code").lower()
@@ -125,7 +125,7 @@ def examine_signature(address: str, digest: bytes, signature: bytes) -> Generato
     """Ask one node whether the contract at an address accepts a signature.
 
     Raises:
-        NodeFailedError: it does not tell.
+        NodeFailedError: the node gave no usable response.
     """
     call = {"to": address, "data": call_data(digest, inner_signature(signature))}
     try:
@@ -136,7 +136,7 @@ def examine_signature(address: str, digest: bytes, signature: bytes) -> Generato
 
 
 def _ask_base(method: str, params: list[Any]) -> Generator[bytes, bytes, object]:
-    """Ask a node one thing, and whether it is one of Base."""
+    """Make one call to a node, after a check that its chain is Base."""
     chain, answer = yield from _ask(("eth_chainId", []), (method, params))
     if (found := _quantity(_result(chain), "the chain id")) != CHAIN_ID:
         raise NodeFailedError(f"it is a node of chain {found}, not of Base ({CHAIN_ID})")
@@ -148,7 +148,7 @@ def undecided(reason: str, block: int | None = None) -> ChainVerdict:
 
 
 def agreed(said: ChainVerdict | None, node: str, verdict: ChainVerdict) -> ChainVerdict:
-    """What the nodes have said so far, and one more, by its name: undecided unless all agree."""
+    """Add one node's verdicts, by its name, to those so far: undecided unless all nodes agree."""
     if verdict.paid is None:
         return replace(verdict, reason=f"{node}: {verdict.reason}")
     if said is None or said.paid is verdict.paid:
@@ -158,7 +158,7 @@ def agreed(said: ChainVerdict | None, node: str, verdict: ChainVerdict) -> Chain
 
 def _state_call(payment: Payment, block: _Block) -> tuple[str, list[Any]]:
     data = STATE_CALL + payment.payer[2:].lower().rjust(64, "0") + payment.nonce[2:].lower()
-    # Time and state must be of one block: behind a load balancer, two requests may reach two nodes.
+    # Time and state must be of the same block: behind a load balancer, two requests may reach two nodes.
     return "eth_call", [{"to": USDC, "data": data}, {"blockHash": block.hash, "requireCanonical": True}]
 
 
@@ -169,7 +169,7 @@ def _verdict(payment: Payment, state: object, block: _Block) -> ChainVerdict:
     if used:
         reason = f"used at block {block.number}"
         return ChainVerdict(outcome="paid", reason=reason, block=block.number, amount=payment.counted)
-    until = max(payment.valid_before, payment.counts_until)  # of all signatures
+    until = max(payment.valid_before, payment.counts_until)  # the last end of all its signatures
     if block.time < until:
         return undecided(
             f"its last finalized block, {block.number}, is of {_clock(block.time)} UTC, and the payment was valid "
@@ -180,7 +180,7 @@ def _verdict(payment: Payment, state: object, block: _Block) -> ChainVerdict:
 
 
 def _ask(*calls: tuple[str, list[Any]]) -> Generator[bytes, bytes, list[Any]]:
-    """Send a batch, and read its answers, in the order of the calls: each a result or a `NodeFailedError`."""
+    """Send a batch and read the responses, in the order of the calls: each a result or a `NodeFailedError`."""
     batch = [
         {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         for number, (method, params) in enumerate(calls, 1)
@@ -190,7 +190,7 @@ def _ask(*calls: tuple[str, list[Any]]) -> Generator[bytes, bytes, list[Any]]:
         found = parse_json(content)
     except ValueError:
         raise NodeFailedError("its answer is not JSON") from None
-    if isinstance(found, Mapping) and "error" in found:  # the batch as a whole was refused
+    if isinstance(found, Mapping) and "error" in found:  # the node refused the whole batch
         raise NodeFailedError(f"it failed with {_error(found['error'])}")
     if not isinstance(found, list) or len(found) != len(calls):
         raise NodeFailedError(f"its answer is not a list of {len(calls)}")

@@ -47,7 +47,7 @@ class Chain:
     """A signer as the facilitator wants it, with the chain behind it.
 
     Attributes:
-        balances: millionths of a dollar by lower-case address.
+        balances: micro-dollars by lower-case address.
         transfers: every transfer that was made, in order.
         revert: the next transaction is refused with this reason.
         pending: so many waits for a receipt fail, although the transfer is made.

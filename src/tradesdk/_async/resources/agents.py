@@ -33,7 +33,7 @@ class AsyncAgentsResource(AsyncResource):
     The service documents no endpoint that starts, stops or pauses an agent; if it gets one, use `client.request`.
     """
 
-    if not TYPE_CHECKING:  # with it, type checkers would accept any name
+    if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
 
         def __getattr__(self, name: str) -> NoReturn:
             done = _NOT_IN_THE_API.get(name)
@@ -80,8 +80,8 @@ class AsyncAgentsResource(AsyncResource):
     ) -> Agent:
         """Create an agent; it is `idle` (`POST /v1/agents`).
 
-        The service documents no endpoint to start it: that is done in the dashboard. If the answer is lost, the agents
-        are listed before a retry, to check whether the agent was created.
+        The service documents no endpoint to start it: that is done in the dashboard. If the response is lost, the
+        agents are listed before a retry, to check whether the agent was created.
 
         Args:
             name: a display name.
@@ -159,7 +159,7 @@ class AsyncAgentsResource(AsyncResource):
         Raises:
             ConflictError: the agent is active; stop it first.
             NotFoundError: the id is unknown, or the agent is not yours.
-            APIResponseError: the answer is neither 204 nor empty nor JSON, so it may not come from the service.
+            APIResponseError: the response is neither 204 nor empty nor JSON, so it may not come from the service.
         """
         path = endpoint("agents", identifier("agent_id", agent_id))
         await self._session.call(request("DELETE", path, decode_nothing))

@@ -21,7 +21,7 @@ class AsyncWalletsResource(AsyncResource):
     async def connect(self, *, address: str, chain_id: int, label: str, signature: str) -> Wallet:
         """Connect a wallet with a signature made elsewhere (`POST /v1/wallets`).
 
-        If the answer is lost, the wallets are listed before a retry, to check whether the wallet was connected.
+        If the response is lost, the wallets are listed before a retry, to check whether the wallet was connected.
 
         Args:
             address: the wallet's address.

@@ -1,4 +1,4 @@
-"""What can happen to a payment in the ledger: one page of transitions, pure.
+"""All changes of a payment in the ledger: pure functions from row to row.
 
 ```
 ── Submit ──▶ sent ── Record ──▶ answered      an answer
@@ -8,10 +8,10 @@
               └─────────────────────┴────┘     Mark as unpaid
 ```
 
-Nothing is reserved: a signature is made first, and binds nobody until it is written down. `Submit` signs the nonce of
-an earlier payment again once that has expired, is proven unpaid, or was not handed over. A signature that was not
-handed over is as if it had not been made, but it was counted. A late answer to a taken one is an answer. Expiry is no
-change: it is computed when a row is read.
+Nothing is reserved: a signature has no effect until it is written down. `Submit` signs the nonce of an earlier payment
+again if that has expired, is proven unpaid, or was not sent. If a signature was not sent, `Record` restores the row
+before it, but keeps its number. A late answer moves a taken payment to answered. Expiry is not a change: it is computed
+when a row is read.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ UNWRITTEN = -1
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """A payment in the ledger with its claim, and what else a change asked for.
+    """A payment in the ledger with its claim, and what else a change needs.
 
     Attributes:
         payment: the payment.
         owner: the call that has claimed it.
         until: when the claim ends, in Unix seconds by the local clock.
-        revision: a number that each writing changes; `UNWRITTEN` if the ledger does not have it like this.
+        revision: a number that each write changes; `UNWRITTEN` if the ledger does not have this row.
         run: what the other payments of the change's `run` count.
         settings: settings that are written with it, by name; None: this payment no longer asks for an empty wallet.
-        mine: whether the call that made the last change goes on with it; False if another call was faster.
-        unwritten: why the last change is not written yet, if it is not.
+        mine: whether the call that made the last change may continue; False if another call was faster.
+        unwritten: the error, if the last change is not written yet.
     """
 
     payment: Payment
@@ -73,7 +73,7 @@ class LedgerRow:
     unwritten: LedgerError | None = field(default=None, compare=False)
 
     def is_free_for(self, owner: str | None, now: float) -> bool:
-        """Whether no other call's claim is in force."""
+        """Whether no other call has a valid claim on it."""
         return self.owner is None or self.owner == owner or not holds(self.owner, self.until, now=now)
 
 
@@ -82,7 +82,7 @@ class LedgerChange:
     """A pure function from a row to the row after it, for `Ledger.update`. A refusal changes nothing.
 
     Attributes:
-        owner: the call that makes the change; None: whoever.
+        owner: the call that makes the change; None: a person or the witness.
         run: the batch run whose spending it compares.
         now: the local time in Unix seconds.
         consequence: what it means for the call if it can't be written.
@@ -102,21 +102,21 @@ class LedgerChange:
         raise NotImplementedError
 
     def is_of(self, row: LedgerRow) -> bool:
-        """Whether the row is claimed for this call."""
+        """Whether this call has claimed the row."""
         return self.owner is None or row.owner == self.owner
 
     def undo(self, row: LedgerRow) -> LedgerChange | None:
-        """What is written later if nobody knows whether this was."""
+        """The change to write later if it is unknown whether this one was written."""
         return None
 
 
 class End(LedgerChange):
-    """What a call makes known when it has sent something. If it can't be written now, it is later."""
+    """A change after the call has sent something. If it can't be written now, it is written later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseClaim(End):
-    """The end of a call: its claim is over."""
+    """End the claim of a call."""
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
         return _released(row, row.payment) if self.is_of(row) else row
@@ -128,7 +128,7 @@ def _released(row: LedgerRow, payment: Payment) -> LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redate(LedgerChange):
-    """Treat it as created now, not in the future: the clock was set back since, or was ahead."""
+    """Set its creation time to now: it is in the future, as the clock was ahead or was set back since."""
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
         return replace(row, payment=replace(row.payment, created=min(row.payment.created, self.now)))
@@ -178,16 +178,16 @@ class Submit:
         other: Payment | None = None,
     ) -> LedgerRow | PaymentRefusedError | None:
         """The row with it, claimed, and the settings that it sets: the first recipient of an origin, the first secret
-        of a payer, who asks for an empty wallet. Or why it may not be written, or None if another call was faster.
+        of a payer, who asks for an empty wallet. Or the refusal, or None if another call was faster.
 
-        `row`: what is found for the purchase now. `run`: what the other payments of its run count. `other`: what
-        another wallet may have paid for by its name.
+        `row`: what is found for the purchase now. `run`: what the other payments of its run count. `other`: a payment
+        of another wallet, by the same name, that may have been taken.
         """
         if not self._is_next(row):
             return None
         payment, before, origin = self.payment, None if row is None else row.payment, self.origin
         settings = accounts.settings
-        if other is not None:  # after a change of keys, every name of today would be bought once more
+        if other is not None:  # after a change of keys, each name would be paid for again
             return purchase_changed(other, payer=payment.payer)
         recipients, secret, wallet = recipients_of(origin), secret_of(payment.payer), empty_of(payment.payer, origin)
         known = addresses(settings.get(recipients))
@@ -218,7 +218,7 @@ class Submit:
         earlier = self.earlier
         if row is None or earlier is None:
             return row is None and earlier is None
-        # `Record` would undo what else has changed. Receipts may be stored shorter, and `Redate` changes dates.
+        # `Record` changes these fields too. Receipts may be stored shortened, and `Redate` changes dates.
         found = replace(row.payment, receipt=earlier.receipt, created=earlier.created)
         return found == earlier and is_signable(found, self.over) and row.is_free_for(self.owner, self.now)
 
@@ -229,7 +229,7 @@ class Submit:
             payment = replace(payment, created=self.now)
         else:
             payment = with_terms(before, payment)
-            # What was handed over before it was proven unpaid can no longer be taken.
+            # It was proven unpaid, so what was sent before can no longer be taken.
             if before.paid is not False:
                 submissions, failed = before.submissions + 1, before.settle_failed
         return _moved(
@@ -248,7 +248,7 @@ class Submit:
         )
 
     def undo(self) -> Record:
-        """What is written later if nobody knows whether this was: it was not handed over."""
+        """The change to write later if it is unknown whether this one was written: the signature was not sent."""
         earlier = self.earlier
         return Record(
             report=(Tries() if earlier is None else Tries.after(earlier)).unsent("interrupted"),
@@ -261,8 +261,8 @@ class Submit:
 
 
 def with_terms(payment: Payment, terms: Payment) -> Payment:
-    """A payment with the terms that are to be signed."""
-    # A service's date may have made the new validity end before the old one.
+    """A payment with new terms, to be signed."""
+    # The new validity may end before the old one, if the service's clock was wrong.
     until = max(payment.counts_until, terms.counts_until) if payment.signatures else terms.counts_until
     return replace(
         payment,
@@ -302,7 +302,7 @@ class Resubmit(LedgerChange):
         return replace(row, payment=payment, owner=self.owner, until=self.until, mine=True)
 
     def undo(self, row: LedgerRow) -> LedgerChange | None:
-        if row.owner == self.owner:  # it goes by the call's end, and one submission too many does no harm
+        if row.owner == self.owner:  # the call's end undoes it, and one submission too many does no harm
             return None
         return Record(
             report=Tries.after(row.payment).unsent("interrupted"),
@@ -315,11 +315,10 @@ class Resubmit(LedgerChange):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record(End):
-    """Write down what a call was told about the signature with this number.
+    """Write down what a call learned about the signature with this number.
 
-    `before`: the payment before the call wrote that signature down, to be put back if it was not handed over.
-    `empty`: what the call knew of an empty wallet. `ends`: what the end of the call changes besides, in the same
-    transaction.
+    `before`: the payment before that signature, to restore if it was not sent. `empty`: what the call knew of an empty
+    wallet. `ends`: what the end of the call changes besides, in the same transaction.
     """
 
     report: Report
@@ -334,10 +333,10 @@ class Record(End):
 
     def _recorded(self, row: LedgerRow) -> LedgerRow:
         payment, report, meaning = row.payment, self.report, self.report.meaning
-        stage = report.stage if meaning.stage is SENT else meaning.stage  # a receipt ends only what is open
+        stage = report.stage if meaning.stage is SENT else meaning.stage  # a receipt changes only open ones
         if not (meaning.is_final or report.is_settled):
             is_open = payment.stage is SENT and payment.paid is None and payment.signatures == self.signatures
-            # That it was not taken says only the call that has claimed it: another one may have sent it since.
+            # Only the call that has claimed it can say that it was not taken: another one may have sent it since.
             is_cautious = report.sent and not meaning.refused
             if not (is_open and (is_cautious or self.is_of(row))):
                 return row
@@ -350,7 +349,7 @@ class Record(End):
             changes["submissions"] = payment.submissions - 1
             if (before := self.before) is not None:
                 handed_over = 0 if before.paid is False else before.submissions
-                if payment.submissions == handed_over + 1:  # with more, it was resent since
+                if payment.submissions == handed_over + 1:  # a higher number: it was resent since
                     changes |= {"submissions": before.submissions, "signatures": self.signatures}
                     changes["created"] = payment.created
                     return replace(row, payment=replace(before, **changes))
@@ -359,11 +358,11 @@ class Record(End):
         changes |= self._proof(payment, stage)
         settings = self._wallet(payment)
         if report.sent and self.empty is not None and self.empty.payment == payment.id:
-            changes["created"] = self.now  # nothing was answered before, so an equal call continues it from now on
+            changes["created"] = self.now  # there was no answer before, so equal calls continue it from now on
         return replace(row, payment=_moved(payment, stage, now=self.now, **changes), settings=settings)
 
     def _wallet(self, payment: Payment) -> dict[str, str | None]:
-        """Whether the wallet is empty now, by the service's word."""
+        """Whether the wallet is empty now, as the service says."""
         report, empty = self.report, self.empty
         if report.unfunded and not report.is_settled:
             found: str | None = str(EmptyWallet(payment.id, self.now if empty is None else empty.since, self.now))
@@ -374,8 +373,9 @@ class Record(End):
         return {empty_of(payment.payer, payment.origin): found}
 
     def _proof(self, payment: Payment, stage: PaymentStage) -> dict[str, Any]:
-        """What the receipt proves. A success is never undone. What counts stays as it was, and as long: that a smaller
-        amount was taken, or that this was earlier, is only the service's word."""
+        """What the receipt proves. A success is never undone. The amount that counts, and for how long, stay: a smaller
+        amount or an earlier time is only the service's word.
+        """
         receipt = self.report.receipt
         if receipt is not None and receipt.success:
             told = min(payment.counted, payment.amount if receipt.amount is None else receipt.amount)
@@ -385,14 +385,14 @@ class Record(End):
             return {"receipt": receipt, "amount": told if is_more else payment.amount}
         before = payment.receipt
         kept = before if receipt is None or (before is not None and before.success) else receipt
-        if payment.paid is False and stage is not SENT:  # the service knows better than whoever said that
+        if payment.paid is False and stage is not SENT:  # the service's receipt overrides a person's mark
             return {"receipt": kept, "proof": PaymentProof.NONE, "paid": None}
         return {"receipt": kept}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collect(End):
-    """The caller has the answer: no other unnamed call gets it. It stays in the ledger with a name, or with `keep`.
+    """The caller has the answer, so no other unnamed call gets it. With a name or `keep` it stays in the ledger.
 
     If it was collected before, the row is not `mine`.
     """
@@ -424,11 +424,11 @@ class Reopen(End):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark(LedgerChange):
-    """Mark it as paid or unpaid, on the word of a person, or of the chain: then `evidence` is what it says.
+    """Mark it as paid or unpaid, as a person or the chain says; `evidence` is what the chain says.
 
-    A person's word that it was paid, beside a receipt, means the receipt's amount. The chain does not tell the amount.
+    If a person marks it as paid and there is a receipt, the receipt's amount counts. The chain does not tell an amount.
 
-    `signatures`: how many there were when that was found out. With others since, it is refused.
+    `signatures`: how many there were when that was found out. If there are more now, the mark is refused.
     """
 
     paid: bool
@@ -441,7 +441,7 @@ class Mark(LedgerChange):
         is_known |= payment.stage is ANSWERED and payment.is_partly_held and not self.paid
         if is_known or self.signatures not in (None, payment.signatures):
             raise already_known(payment)
-        # The chain's own time says that a nonce can no longer be used.
+        # Only the chain's own time can say that a nonce can no longer be used.
         if not (by_chain or payment.is_expired(self.now)) and (payment.stage is SENT or not self.paid):
             raise not_expired(payment)
         stage = payment.stage
@@ -454,11 +454,11 @@ class Mark(LedgerChange):
 
 
 def _moved(payment: Payment, stage: PaymentStage, *, now: float, **changes: Any) -> Payment:
-    """The payment at a stage. Its header is deleted when nothing can be done with it any more."""
+    """The payment at a stage. Its header is deleted when nobody can use it any more."""
     paid = changes.get("paid", payment.paid)
     if stage is not SENT or paid is not None:
         changes["header"] = None
-    # The proof of an answered one says nothing about when the answer came.
+    # The proof for an answered one does not say when the answer came.
     is_proven = paid is not payment.paid and stage is not ANSWERED
     if stage is not payment.stage or is_proven or "signatures" in changes:
         changes["updated"] = now

@@ -24,14 +24,14 @@ def owner_name() -> str:
 def holds(owner: str, until: float, *, now: float) -> bool:
     """Whether a claim is in force: it has not expired, and its owner may still be running.
 
-    A claim that ends later than any claim may was made before the clock was set back. It is void: it could last for
-    days.
+    A claim that ends later than the longest possible was made before the clock was set back. It is void, as it could
+    last for days.
     """
     return now < until <= now + LONGEST_CLAIM + _SLACK and not is_dead(owner)
 
 
 def is_dead(owner: str) -> bool:
-    """Whether an owner was a process on this machine that no longer runs.
+    """Whether an owner was a process on this machine that has ended.
 
     False for owners on other machines, and for names that `owner_name` did not make.
     """
@@ -49,7 +49,7 @@ def _is_running(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except failures(OSError):  # the process of another user
+    except failures(OSError):  # it runs as another user
         return True
     return True
 

@@ -1,6 +1,11 @@
-"""What a ledger needs of a database: transactions, one at a time; and the engine of a SQLite file, or of one in memory.
+"""Transactions of a ledger: the interface, and the engine for SQLite, a file or in memory. `postgres` has the other.
 
-`postgres` has another engine.
+Blocking. `Engine.run` gives `step` a `Transaction`: it reads, then writes. The changes are durable when `run` returns;
+if `step` raises, nothing has changed.
+
+Who waits: a thread for the engine's lock, then for another process that writes; one deadline for both. An owner that
+waited in vain does not wait again while the lock is held. Who may write: one transaction at a time, of all threads
+and processes. What is `late` is written first; while that fails, no other change is made.
 """
 
 from __future__ import annotations
@@ -40,8 +45,9 @@ class Transaction(Protocol):
         ...
 
     def expect(self, statement: str, values: Sequence[object]) -> None:
-        """Check that a statement finds one row, before any change is made. Else the transaction ends with
-        `StaleRowError`, at its end at the latest."""
+        """Check that a statement finds one row, before any change is made. Otherwise the transaction fails with
+        `StaleRowError`, at its end at the latest.
+        """
 
     def write(self, *statements: tuple[str, Sequence[object]]) -> None:
         """Make changes, at the end of the transaction at the latest."""
@@ -49,7 +55,7 @@ class Transaction(Protocol):
 
 
 class Late(NamedTuple):
-    """The end of a call that could not be written. It may be, nevertheless, so it can be done twice."""
+    """The end of a call that could not be written, to write later. It may be written already; twice is harmless."""
 
     payment_id: str
     signatures: int
@@ -66,10 +72,10 @@ class Engine(ABC):
 
     Attributes:
         checks: statements that return what is wrong with the whole database, or `ok`.
-        ahead: whole seconds by which the database's clock, by which claims end, is ahead of this machine's.
-        late: what is written before the next step. Without it, nothing else is.
-        is_marked: whether the first signed payment was prepared for.
-        ending: whether the last transaction was told to end: if that failed, it may be done.
+        ahead: whole seconds that the database's clock is ahead of this machine's. Claims end by the database's clock.
+        late: changes that are written before the next one, which is refused if they can't be.
+        is_marked: whether the mark of signed payments exists.
+        ending: whether the last transaction was being committed: if that failed, it may be done.
     """
 
     checks: tuple[tuple[str, Sequence[object]], ...] = ()
@@ -87,7 +93,7 @@ class Engine(ABC):
         forks.bind(self)
 
     def forked(self) -> None:
-        """In the child of a fork: the parent writes what is late."""
+        """In the child of a fork: forget what is late, as the parent writes it."""
         self.late = []
 
     def run(
@@ -99,11 +105,11 @@ class Engine(ABC):
         owner: str | None = None,
         late: Callable[[], Late | None] = lambda: None,
     ) -> T:
-        """Do `step` in a transaction of the call `owner`; one that writes excludes all others that do, and is durable
-        at its end.
+        """Run `step` in a transaction for the call `owner`. With `write` it excludes all other writers, and is durable
+        when this returns.
 
-        If the step raises, nothing has changed. `late`: what is written later if nobody knows whether it is done: the
-        answer to its end was lost, or it was interrupted there.
+        If the step raises, nothing has changed. `late`: the change to write later if it is unknown whether this one
+        was committed: the response was lost, or the commit was interrupted.
 
         Raises:
             LedgerError: it failed; `consequence` says what that means for the call.
@@ -132,7 +138,7 @@ class Engine(ABC):
         return result
 
     def _catch_up(self, deadline: float, *, write: bool) -> None:
-        """Write what is late; what the database takes never is dropped. Before a read, at once or not at all."""
+        """Write what is late; drop what the database will never accept. Before a read: at once, without waiting."""
         while self.late:
             one = self.late[0]
             try:
@@ -155,7 +161,7 @@ class Engine(ABC):
 
     @abstractmethod
     def _run(self, step: Callable[[Transaction], T], deadline: float, *, write: bool) -> T:
-        """Do `step` in a transaction, committed if that does not raise; `UnusableLedgerError` if it fails."""
+        """Run `step` in a transaction, and commit if it does not raise; `UnusableLedgerError` if that fails."""
 
     def damaged(self, what: str) -> errors.UnusableLedgerError:
         """The problem with a database that is damaged."""
@@ -171,7 +177,7 @@ class Engine(ABC):
 
 
 _OF_ROWS = errors.DamagedRowError, errors.RefusedRowError, OverflowError, UnicodeError
-"""What is wrong with what a step reads or writes, not with the database."""
+"""Errors of what a step reads or writes, not of the database."""
 
 
 def left(deadline: float) -> float:
@@ -226,33 +232,33 @@ class SqliteEngine(Engine):
             try:
                 db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 (version,) = db.execute("PRAGMA user_version").fetchone()
-                if version != sql.VERSION:  # another release has changed it
+                if version != sql.VERSION:  # another release has changed the tables
                     raise errors.other_version(self.shown, version, sql.VERSION)
                 result = step(SqliteTransaction(db))
                 self.ending = True
                 db.execute("COMMIT")
             finally:
-                db.rollback()  # does nothing after the commit
+                db.rollback()  # does nothing after a commit
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
-                self._close()  # a connection that was opened read-only stays so
+                self._close()  # a connection opened read-only stays read-only
             raise errors.from_sqlite(error, self.shown) from error
         except failures(OSError) as error:
             raise errors.from_os(error, self.shown) from error
         return result
 
     def mark(self, db: Transaction) -> None:
-        """Create the mark that reveals a missing ledger, before the first signed payment is written."""
+        """Create the mark, which reveals a missing ledger, before the first signed payment is written."""
         mark_signed(self._real, sync=self._sync)
         self.is_marked = True
 
     def close(self) -> None:
-        """Close the file. A ledger in memory stays."""
+        """Close the file. A ledger in memory stays open."""
         for _ in self.closed():
             self._opened = None
 
     def closed(self) -> Iterator[None]:
-        """The file is closed, and no thread opens it, until this goes on or is dropped."""
+        """Keep the file closed, so that no thread opens it, until the generator continues or is dropped."""
         self._lock.acquire()
         try:
             self._close()
@@ -269,7 +275,7 @@ class SqliteEngine(Engine):
                 self._db = db
             return self._db
         if self._opened is not None and (found := _identity(self._path)) != self._opened:
-            # An empty file in its place, or an older copy, would not know what is spent.
+            # An empty file or an older copy in its place would not know what is spent.
             what = "removed" if found is None else "replaced" if found[-1] else "emptied"
             what = f"the file was {what} while it was in use"
             raise errors.failed(self.shown, what, "restore it, or restart this program")
@@ -299,7 +305,7 @@ def _to_row(cursor: sqlite3.Cursor, values: tuple[object, ...]) -> Row:
 
 
 def _identity(path: str) -> tuple[int, int, bool] | None:
-    """The identity of a file, and whether it has content; None when it is missing."""
+    """The identity of a file, and whether it has content; None if it is missing."""
     try:
         found = os.stat(path)
     except failures(OSError):
@@ -312,7 +318,7 @@ def _identity(path: str) -> tuple[int, int, bool] | None:
 _FILES_LOCK = threading.Lock()
 _FILES: weakref.WeakSet[SqliteEngine] = weakref.WeakSet()
 _held: list[Iterator[None]] = []
-"""Each releases a lock when it is dropped: one call in C drops all, which no handler of a signal interrupts."""
+"""Each holds a lock until it is dropped. One call in C drops all, so no signal handler can interrupt that."""
 
 
 def _no_new_files() -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Errors of ledgers: what failed, what that means for the call, and what to do."""
+"""Errors of ledgers: what failed, the consequence for the call, and what to do."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ...errors import ErrorCode, InvalidArgumentError, PaymentRefusedError
 NOTHING_SENT = "nothing was sent"
 NOTHING_CHANGED = "nothing has changed"
 NOT_RESENT = "the payment was not resent"
-LATE = "what became of the payment is written later, with the next change"
-DROPPED = "what became of the payment cannot be written"
+LATE = "the outcome of the payment is written later, with the next change"
+DROPPED = "the outcome of the payment cannot be written"
 
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 # SQLITE_ERROR: the statements are correct, so a table or column is missing in the file.
@@ -28,7 +28,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class UnusableLedgerError(Exception):
-    """A ledger cannot be used. `Engine.transaction` makes a `LedgerError` of it, with what that means for the call."""
+    """A ledger cannot be used. `Engine.run` makes a `LedgerError` of it, with the consequence for the call."""
 
     def __init__(self, code: ErrorCode, what: str, hint: str) -> None:
         super().__init__(what)
@@ -38,11 +38,11 @@ class UnusableLedgerError(Exception):
 
 
 class DamagedRowError(Exception):
-    """A row that no release writes."""
+    """A row has values that no release writes."""
 
 
 class RefusedRowError(UnusableLedgerError):
-    """It takes no such row, and others as before."""
+    """The database refuses this row; others can still be written."""
 
 
 def from_sqlite(error: sqlite3.Error, path: str) -> UnusableLedgerError:
@@ -57,7 +57,7 @@ def from_sqlite(error: sqlite3.Error, path: str) -> UnusableLedgerError:
         return _read_only(path)
     if kind == sqlite3.SQLITE_CANTOPEN:  # SQLite does not say why
         try:
-            with open(os.devnull), open(os.devnull), open(os.devnull), open(os.devnull):  # as many as it opens
+            with open(os.devnull), open(os.devnull), open(os.devnull), open(os.devnull):  # as many as SQLite opens
                 pass
         except OSError as reason:
             return from_os(reason, path)
@@ -113,12 +113,12 @@ def lost(path: str, mark: str) -> UnusableLedgerError:
 
 
 def emptied(shown: str) -> UnusableLedgerError:
-    """The problem with a database whose tables are there, and empty."""
+    """The problem with a database whose tables exist but are empty."""
     return UnusableLedgerError("ledger_lost", f"the ledger {shown} has lost its content", "restore a backup")
 
 
 def clocks_differ(shown: str, seconds: int) -> PaymentRefusedError:
-    """The refusal of a machine whose clock differs from that of the database."""
+    """The refusal of a machine whose clock differs from the database's."""
     return PaymentRefusedError(
         f"this machine's clock is {abs(seconds)} s {'behind' if seconds > 0 else 'ahead of'} that of {shown}, and "
         "budgets go by it",
@@ -166,13 +166,13 @@ def failed(
 
 
 def gone(payment_id: str) -> UnusableLedgerError:
-    """The problem when a payment that a call has written down is not there."""
+    """The problem when a payment that a call wrote down is missing."""
     what = f"payment {_typed(payment_id)} is no longer in the ledger"
     return UnusableLedgerError("ledger_failed", what, "another ledger may have taken its place")
 
 
 def no_payment(payment_id: str) -> InvalidArgumentError:
-    """The error for an id of no payment."""
+    """The error for an id without a payment."""
     return InvalidArgumentError(
         f"no payment {_typed(payment_id)} is in this ledger", hint="see which there are: history()"
     )

@@ -1,4 +1,4 @@
-"""Opening the ledger's file: private, durable, really a ledger, and of a known version."""
+"""Open the ledger's file: private, durable, a ledger, and of a known version."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _CREATING = threading.Lock()
 """Held while a file is created: closing any descriptor of a file drops this process's locks on it."""
 _PAUSE = 0.005
 _SIGNED = "-signed"
-"""Suffix of the empty file beside a ledger that has signed payments. It reveals that a ledger is missing."""
+"""Suffix of an empty file beside a ledger that has signed payments. It reveals that the ledger is missing."""
 
 
 def default_path() -> Path:
-    """`ledger.sqlite3` in `TRADE_HOME`, or else in the platform's folder for data of `trade`.
+    """`ledger.sqlite3` in `TRADE_HOME`, or else in the platform's data folder of `trade`.
 
     Raises:
         ConfigError: there is no home folder.
@@ -44,7 +44,7 @@ def open_file(path: str, *, sync: bool, timeout: float) -> sqlite3.Connection:
     deadline = SystemClock.monotonic() + timeout
     # Read the mark first: it is made after the ledger, so a ledger that is being created is not reported as lost.
     signed = os.path.exists(path + _SIGNED)
-    if signed and not _size(path):  # not by SQLite, which would delete the log of an empty file
+    if signed and not _size(path):  # before SQLite opens it, which would delete the log of an empty file
         raise errors.lost(path, path + _SIGNED)
     with _CREATING:
         made = _create(path)
@@ -85,7 +85,7 @@ def _size(path: str) -> int:
 def open_memory() -> sqlite3.Connection:
     """Connect to a new ledger in memory."""
     db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    if hasattr(db, "deserialize"):  # not in every build of SQLite; making the tables takes twenty times as long
+    if hasattr(db, "deserialize"):  # some builds of SQLite lack it; creating the tables takes twenty times as long
         db.deserialize(_empty())
     else:
         _create_tables(db, "in memory")
@@ -129,7 +129,7 @@ def _keep_private(path: str) -> None:
             if found.st_uid != os.geteuid():
                 raise errors.exposed(path)
             os.chmod(name, found.st_mode & 0o700)
-        # The side files have the mode that the file had when they were created: perhaps read-only.
+        # The side files have the mode that the file had when they were created, perhaps read-only.
         if name == path:
             own = found.st_mode & 0o600
         elif own & ~found.st_mode and found.st_uid == os.geteuid():
@@ -142,13 +142,13 @@ def _connect(path: str, *, sync: bool, timeout: float, signed: bool) -> sqlite3.
         f"{Path(path).as_uri()}?mode=rw", uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
     )
     try:
-        with db:  # before anything is written: another program's file stays as it is
+        with db:  # check before the first write: a file of another program is not changed
             db.execute("BEGIN")
             version = _version(db, path)
-        if signed and not version:  # its log was removed before the first checkpoint
+        if signed and not version:  # its log was deleted before the first checkpoint
             raise errors.lost(path, path + _SIGNED)
         for pragma in (
-            # The same as FULL with a write-ahead log, and as durable on file systems that cannot have one.
+            # The same as FULL with a write-ahead log, and as durable on file systems that cannot have such a log.
             f"synchronous = {'EXTRA' if sync else 'OFF'}",
             "fullfsync = ON",  # on macOS, a plain sync leaves the bytes in the disk's cache
             "checkpoint_fullfsync = ON",
@@ -185,7 +185,7 @@ def _create_tables(db: sqlite3.Connection, path: str) -> None:
     """Make the tables of a new file, in one transaction."""
     with db:
         db.execute("BEGIN IMMEDIATE")
-        if not _version(db, path):  # another process may have been faster
+        if not _version(db, path):  # another process may have created them
             for statement in sql.TABLES:
                 db.execute(statement)
             db.execute(f"PRAGMA application_id = {_APPLICATION}")

@@ -1,4 +1,4 @@
-"""The engine of a ledger in PostgreSQL: the statements of SQLite, one row that all writers lock."""
+"""The engine of a ledger in PostgreSQL: the statements of SQLite, and one row that each writer locks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def tables() -> Iterator[str]:
         for word, ours in _WORDS:
             statement = statement.replace(word, ours)
         yield statement
-    # Who writes locks its row first, so that budgets are decided one after the other. `signed`: there are payments.
+    # A writer locks its row first, so that budgets are checked one after the other. `signed`: there are payments.
     yield (
         "CREATE TABLE ledger (one BIGINT PRIMARY KEY CHECK (one = 1), version BIGINT NOT NULL, "
         "signed BOOLEAN NOT NULL DEFAULT FALSE)"
@@ -58,12 +58,12 @@ def tables() -> Iterator[str]:
 
 
 def _expectation(statement: str, values: Sequence[object]) -> Statement:
-    """A statement that fails, and the transaction with it, unless another one finds one row."""
+    """A statement that fails, and its transaction with it, unless another one finds one row."""
     return f"SELECT 1 / count(*) FROM ({statement}) AS found", values  # noqa: S608
 
 
 class PostgresEngine(Engine):
-    """One connection to a schema. A read is one round trip, and so is all that a transaction expects and writes."""
+    """One connection to a schema. A read is one round trip; so are all expectations and writes of a transaction."""
 
     checks = (
         (
@@ -78,12 +78,12 @@ class PostgresEngine(Engine):
         self.link = Link(server)
         self.is_marked = False
         ours, ledger = is_ours(server.schema), f'"{server.schema}".ledger'
-        # The first statement of each transaction. It fails in a session that is not ours, and all after it.
+        # The first statement of each transaction. It and all after it fail in a session that is not ours.
         version = (
             "SELECT version, extract(epoch FROM clock_timestamp())::float8, "  # noqa: S608
             f"%s, 1 / ({ours})::int FROM {ledger}"
         )
-        # A call reads before it writes. One that has waited for the lock does not see what was written meanwhile.
+        # A call reads before it writes. After a wait for the lock, it does not see what others wrote meanwhile.
         is_lost = f'signed AND NOT EXISTS (SELECT FROM "{server.schema}".payments)'
         self.version: Statement = (Unprepared(version % is_lost), ())
         self.lock: Statement = (Unprepared(version % "FALSE" + " FOR UPDATE"), ())
@@ -92,14 +92,14 @@ class PostgresEngine(Engine):
 
     def forked(self) -> None:
         super().forked()
-        self._lock = Semaphore(1)  # a thread of the parent may have it
+        self._lock = Semaphore(1)  # a thread of the parent may hold the old one
 
     def damaged(self, what: str) -> errors.UnusableLedgerError:
         return errors.UnusableLedgerError("ledger_damaged", f"{self.shown} is damaged ({what})", "restore a backup")
 
     def _run(self, step: Callable[[PostgresTransaction], T], deadline: float, *, write: bool) -> T:
         transaction = PostgresTransaction(self, deadline, write=write)
-        self._end()  # an interrupt may have prevented the end of the last one
+        self._end()  # an interrupt may have prevented the end of the last transaction
         try:
             result = step(transaction)
             transaction.commit()
@@ -112,7 +112,7 @@ class PostgresEngine(Engine):
                 found = kind(_CODES[error.kind], f"the ledger {error.what}", error.hint)
         finally:
             self._end()
-        raise found  # outside of the handler: frames of that error have what was to be written
+        raise found  # outside of the handler: that error's frames contain what was to be written
 
     def _end(self) -> None:
         """Leave no transaction open."""
@@ -120,7 +120,7 @@ class PostgresEngine(Engine):
             self.link.close()
 
     def mark(self, db: Transaction) -> None:
-        """A call never makes tables, so lost ones are missed. This reveals those that were emptied."""
+        """A call never creates tables, so missing ones are noticed. This reveals that they were emptied."""
         db.write(_MARK)
         self.is_marked = True
 
@@ -133,7 +133,7 @@ class PostgresEngine(Engine):
 
 
 class PostgresTransaction:
-    """A transaction. One that reads needs no end: each `read` is one of its own."""
+    """A transaction. A transaction that only reads needs no end: each `read` is one of its own."""
 
     def __init__(self, engine: PostgresEngine, deadline: float, *, write: bool) -> None:
         self._engine = engine
@@ -160,18 +160,18 @@ class PostgresTransaction:
         self._changes += statements
 
     def commit(self) -> None:
-        """Write and commit, in one round trip."""
+        """Write and commit in one round trip."""
         self._engine.ending = True
         if self._begun:
             self._engine.link.ask([*self._changes, _COMMIT])
-        elif self._expected:  # to be run again if it was run and the answer was lost: its row is then another
+        elif self._expected:  # If the response was lost and it runs again, the row has changed already.
             found = " AND ".join(f"EXISTS ({statement})" for statement, _ in self._expected)
             values = [value for _, several in self._expected for value in several]
             as_expected = _expectation(f"SELECT 1 WHERE {found}", values)
             self._again([self._engine.lock_known, as_expected, *self._changes])  # a round trip is a transaction
 
     def _begin(self, begin: Statement, version: Statement, *statements: Statement) -> list[list[Row]]:
-        """Begin a transaction. In a session that is not ours it fails, and is begun in a new one."""
+        """Begin a transaction. In a session that is not ours it fails, and begins again in a new one."""
         engine = self._engine
         for _ in range(2):
             try:
@@ -185,7 +185,7 @@ class PostgresTransaction:
         raise pooled(engine.link.server)
 
     def _again(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """Run what begins a transaction, again while others hold the lock."""
+        """Run the start of a transaction, and again while others hold the lock."""
         while True:
             try:
                 return self._engine.link.ask(statements)

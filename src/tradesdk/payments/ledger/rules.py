@@ -16,20 +16,20 @@ from ..budget import Budget, LimitName, Spending, WindowSpending
 from ..messages import no_budget, over_budget, over_total, recipient_changed, wallet_empty
 
 END = 60_000_000_000
-"""Unix seconds in the year 3871; as many before 1970, it is the year 68. Dates have years from 1 to 9999."""
+"""Unix seconds, in the year 3871; the negative is in the year 68. Dates have years from 1 to 9999."""
 MINUTE = 60
 HOUR = 3600
 DAY = 86400
 REPLY_AGE = 60.0
 """Seconds for which the next equal unnamed call gets an answer that was not collected."""
 KEPT = 30 * 86400.0
-"""Seconds for which answers are kept that were collected."""
+"""Seconds for which collected answers are kept."""
 _SLACK = 5.0
-"""Seconds by which the clock may have been set back since."""
+"""Seconds that the clock may have been set back."""
 
 
 def latest_end(now: float) -> int:
-    """When what was signed at a local time ends at the latest. What ends later was signed by a clock that was ahead."""
+    """The latest time at which a payment signed now can end. A later end was signed by a clock that was ahead."""
     return math.floor(now) + LONGEST_VALIDITY + GRACE
 
 
@@ -42,7 +42,7 @@ def times(now: float, since: float, over: float) -> tuple[tuple[float, ...], tup
 
 
 def kept_answer(payment: Payment, now: float) -> Payment:
-    """A payment without the answer of a named purchase that is no longer kept."""
+    """A payment of a named purchase whose answer was deleted."""
     is_answered = payment.purchase is not None and payment.stage is PaymentStage.ANSWERED
     return replace(payment, reply=None) if is_answered and payment.updated < now - KEPT else payment
 
@@ -51,19 +51,19 @@ class NextStep(StrEnum):
     """What a call does about the earlier payment for its purchase."""
 
     SIGN = "sign"
-    """Nothing else can come of it: its nonce is signed (again)."""
+    """Sign its nonce, or sign it again: nothing else can bring the answer."""
     RESEND = "resend"
-    """The same bytes may still bring the answer."""
+    """Resend the same bytes: they may still bring the answer."""
     ASK = "ask"
-    """It has expired. The same bytes once more: the service may have kept the answer. If not, as SIGN."""
+    """It has expired. Resend the same bytes once, as the service may have kept the answer. If not: SIGN."""
     COLLECT = "collect"
-    """The answer is kept here."""
+    """The answer is in the ledger."""
     REFUSE = "refuse"
     """It is not paid for again."""
 
 
 def next_step(payment: Payment | None, over: float) -> NextStep:
-    """What a call does about an earlier payment. `over`: until which service's time a signature is too old to send."""
+    """What a call does about an earlier payment. `over`: the service's time at which a signature is too old to send."""
     if payment is None or payment.is_unsent:
         return NextStep.SIGN
     if payment.stage is PaymentStage.SENT:
@@ -79,7 +79,7 @@ def is_signable(payment: Payment, over: float) -> bool:
     return next_step(payment, over) in (NextStep.SIGN, NextStep.ASK)
 
 
-# Settings: text by name
+# Settings: text by name.
 
 
 BUDGET = "budget"
@@ -87,32 +87,32 @@ BUDGET = "budget"
 _RECIPIENTS = "recipients of "
 _EMPTY = "empty wallet "
 ASKED_FOR = 3600.0
-"""Seconds for which only one purchase asks whether an empty wallet has been funded, from its last try."""
+"""Seconds after its last try in which only one purchase asks whether an empty wallet has been funded."""
 
 
 def recipients_of(origin: str) -> str:
-    """The name of the known recipients of an origin: `addresses`."""
+    """The name of the setting with the known recipients of an origin: `addresses`."""
     return f"{_RECIPIENTS}{origin}"
 
 
 def secret_of(payer: str) -> str:
-    """The name of the id of the secret that the nonces of a payer's named purchases are made with."""
+    """The name of the setting with the id of the secret that makes the nonces of a payer's named purchases."""
     return f"purchase secret of {payer.lower()}"
 
 
 def empty_of(payer: str, origin: str) -> str:
-    """The name of the `EmptyWallet` of a payer at a service."""
+    """The name of the setting with the `EmptyWallet` of a payer at a service."""
     return f"{_EMPTY}{payer.lower()} at {origin}"
 
 
 @dataclass(frozen=True, slots=True)
 class EmptyWallet:
-    """The last word of a service about a wallet is that it has too little money. One purchase asks for all.
+    """The service said last that a wallet has too little money. One purchase asks again for all.
 
     Attributes:
         payment: the id of the payment of the purchase that asks.
-        since: when the service said so first, in Unix seconds by the local clock.
-        tried: when a purchase asked last, the same way.
+        since: when the service first said so, in Unix seconds by the local clock.
+        tried: when a purchase last asked, likewise.
     """
 
     payment: str
@@ -141,7 +141,7 @@ class EmptyWallet:
     def refusal(
         self, payment_id: str | None, now: float, *, payer: str, service: str, amount: int
     ) -> PaymentRefusedError | None:
-        """The refusal of a purchase while another one asks. A try in the future was noted by a clock that was ahead."""
+        """The refusal of a purchase while another one asks. A try in the future is by a clock that was ahead."""
         if self.payment == payment_id or abs(now - self.tried) >= ASKED_FOR:
             return None
         since = datetime.fromtimestamp(self.since, UTC)
@@ -182,29 +182,29 @@ def by_name(rows: Sequence[Sequence[object]]) -> dict[str, str]:
 
 
 def addresses_text(known: Sequence[str]) -> str:
-    """The same as text."""
+    """The addresses as text."""
     return json.dumps(list(known))
 
 
 def with_address(text: str | None, address: str) -> str:
-    """The same with one more. Addresses are compared without regard to case."""
+    """The text with one more address. Addresses are compared without regard to case."""
     known = addresses(text)
     is_known = address.lower() in {one.lower() for one in known}
     return addresses_text(known if is_known else [*known, address])
 
 
-# What counts
+# What counts.
 
 
 def signed(payment: Payment) -> tuple[int, int]:
-    """Micro-dollars that it counts by its signatures, and the part that is held: without proof."""
+    """Micro-dollars that it counts by its signatures, and the part that is held, as it has no proof."""
     return counts(payment.counted, payment.amount, payment.paid, payment.proof)
 
 
 def to_count(earlier: Payment | None, amount: int) -> int:
-    """Micro-dollars that a nonce counts once `amount` is signed for it (again): the largest amount.
+    """Micro-dollars that a nonce counts if `amount` is signed for it now: the largest amount signed.
 
-    The chain proves that nothing signed before can be taken any more; a person may be wrong.
+    If the chain proved it unpaid, earlier signatures no longer count; after a person's mark they do.
     """
     if earlier is None or (earlier.paid is False and earlier.proof is PaymentProof.CHAIN):
         return amount
@@ -225,14 +225,14 @@ def _month_begin(month: int) -> int:
 
 
 class Window(NamedTuple):
-    """What a limit of time is for: whole units of UTC, from the one of `back` seconds ago on.
+    """The window of a time limit: whole units of UTC, from the unit `back` seconds ago to the current one.
 
     Attributes:
         limit: its name in a budget.
-        unit: the unit's name; units are numbered from 1970 on.
+        unit: the unit's name; units are numbered from 1970.
         number: the number of the unit that a second is in.
         begin: the first second of a unit.
-        back: 0: the unit that has begun is all.
+        back: seconds; 0: only the current unit.
     """
 
     limit: str
@@ -246,7 +246,7 @@ class Window(NamedTuple):
         return self.number(math.floor(now - self.back))
 
     def end(self, number: int) -> int:
-        """The moment from which on it is without this unit."""
+        """When this unit leaves the window."""
         return self.begin(number + 1) + self.back
 
 
@@ -255,7 +255,7 @@ WINDOWS = (
     Window("per_day", "day", lambda second: second // DAY, lambda day: day * DAY),
     Window("per_month", "month", _month, _month_begin),
 )
-"""From short to long. The sums by the last unit are kept for all time: their sum is the total."""
+"""From short to long. The sums by the last unit are kept forever: together they are the total."""
 UNITS = tuple(window.unit for window in WINDOWS)
 
 
@@ -289,7 +289,7 @@ def since(limit: str, now: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What all signatures count, by the minute, day and month at whose end they cease to.
+    """What all signatures count, by the minute, day and month in which they stop counting.
 
     Attributes:
         now: the time.
@@ -300,19 +300,19 @@ class Sums:
     units: tuple[Mapping[int, Sum], ...] = ({},) * len(WINDOWS)
 
     def spending(self, budget: Budget) -> Spending:
-        """What is spent and held in each window, from its beginning on."""
+        """What is spent and held in each window."""
         hour, day, month = (_together(window.limit, sums, budget) for window, sums in self._windows())
         total = _together("total", self.units[-1], budget)
         return Spending(last_hour=hour, today=day, this_month=month, total=total, budget=budget)
 
     def without(self, payment: Payment | None) -> Sums:
-        """The same without what one payment counts."""
+        """The same without one payment."""
         if payment is None or not payment.counted:
             return self
         less, less_held = signed(payment)
 
         def but(sums: Mapping[int, Sum], at: int) -> Mapping[int, Sum]:
-            if at not in sums:  # it is over
+            if at not in sums:  # no longer counted
                 return sums
             counted, held = sums[at]
             return {**sums, at: (counted - less, held - less_held)}
@@ -320,13 +320,13 @@ class Sums:
         return Sums(self.now, tuple(map(but, self.units, place(payment.counts_until))))
 
     def without_held(self) -> Sums:
-        """The same if nothing that is held was taken."""
+        """The same if no held payment was taken."""
         return Sums(
             self.now, tuple({at: (counted - held, 0) for at, (counted, held) in one.items()} for one in self.units)
         )
 
     def room_at(self, amount: int, budget: Budget) -> datetime | None:
-        """When all windows leave room for `amount`, if nothing else is paid; None: now, or never."""
+        """When all windows have room for `amount`, if nothing else is paid; None: now, or never."""
         try:
             at = max(
                 _room(amount, getattr(budget, window.limit), sums, window.end, self.now)
@@ -348,7 +348,7 @@ class Accounts(NamedTuple):
     Attributes:
         sums: what is spent and held.
         settings: settings by name.
-        oldest_reply: when the oldest answer that is kept was collected, in Unix seconds.
+        oldest_reply: when the oldest stored answer was collected, in Unix seconds.
     """
 
     sums: Sums
@@ -363,7 +363,7 @@ def _together(limit: str, sums: Mapping[int, Sum], budget: Budget) -> WindowSpen
 
 
 def _room(amount: int, limit: int | None, sums: Mapping[int, Sum], end: Callable[[int], float], now: float) -> float:
-    """When a window leaves room for an amount: the ends of its oldest units take what they count away."""
+    """When a window has room for an amount: when enough of its oldest units have left it."""
     counts, moment = sum(counted for counted, _ in sums.values()), now
     for at in sorted(sums):
         if limit is None or counts + amount <= limit:
@@ -380,7 +380,7 @@ def limits_of(budget: Budget, settings: Mapping[str, str], max_price: int | None
 
 
 _ORDER: tuple[LimitName, ...] = ("per_call", "total", "per_month", "per_day", "per_hour")
-"""Limits that free up by themselves come last: if two limits refuse, the one that stays is reported."""
+"""Limits that free up by themselves come last: if two limits refuse, the lasting one is reported."""
 
 
 def recipient_refusal(
@@ -394,7 +394,7 @@ def recipient_refusal(
 
 
 def total_refusal(amount: int, max_total: int | None, run: Sum | None) -> PaymentRefusedError | None:
-    """The refusal of an amount for which `max_total` of a batch run leaves no room beside what the `run` counts."""
+    """The refusal of an amount for which `max_total` of a batch run leaves no room beside the rest of the `run`."""
     if max_total is None or run is None or run[0] + amount <= max_total:
         return None
     return over_total(amount, max_total, *run)
@@ -424,7 +424,7 @@ def exceeded(amount: int, counts: int, sums: Sums, budget: Budget) -> dict[Limit
     over: dict[LimitName, WindowSpending] = {}
     limited: list[LimitName] = [name for name in _ORDER if getattr(budget, name) is not None]
     if limited:
-        spending, before = sums.spending(budget).by_limit(), counts - amount  # what was signed before counts besides
+        spending, before = sums.spending(budget).by_limit(), counts - amount  # or what was signed before
         for name in limited:
             one = spending[name] if name == "per_call" else replace(spending[name], held=spending[name].held + before)
             if one.counted + amount > (one.limit or 0):
@@ -443,7 +443,7 @@ def budget_refusal(
     over = exceeded(amount, counts, sums, budget)
     if not over:
         return None if has_total or budget.is_unlimited or budget.is_set else no_budget(amount)
-    # Those that are too small for it at any time come before the others.
+    # Limits that are too small for it at any time come first.
     name = min(over, key=lambda one: counts <= (over[one].limit or 0))
     is_window = name in {window.limit for window in WINDOWS}
     return over_budget(amount, name, over[name], sums.room_at(counts, budget) if is_window else None)

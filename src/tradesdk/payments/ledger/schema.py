@@ -31,16 +31,16 @@ from .rules import END, UNITS, Accounts, Sum, Sums, by_name, moved, place
 T = TypeVar("T")
 
 _COUNTS = "counted > 0 AND (paid IS NULL OR paid = 1)"
-# Not `stage = …`: an index on stages would be taken then, and not the one that is made for the question.
+# Not `stage = …`: that would use an index on stages instead of the one made for this query.
 _COLLECTED = "reply IS NOT NULL AND stage NOT IN ('sent', 'taken') AND (waits = 0 OR purchase IS NOT NULL)"
 _OPEN = "stage <> 'answered'"
 _PARTLY_HELD = "proof = 'receipt' AND amount < counted"
 _STANDING = f"(purchase IS NOT NULL OR waits = 1 OR {_OPEN})"
-# It asks whether a wallet was funded: `rules.EmptyWallet`.
+# Whether it asks if a wallet was funded: `rules.EmptyWallet`.
 _ASKS = "stage = 'sent' AND EXISTS (SELECT 1 FROM settings WHERE value LIKE id || ' %')"
 
 VERSION = 6
-"""Each change of the tables takes the next number: a ledger with a smaller one is older. It is never set back."""
+"""Each change of the tables has the next number, and it never goes back: a smaller number is an older ledger."""
 TABLES = (
     # Rows are never deleted, so `seq` only grows.
     """
@@ -84,11 +84,11 @@ TABLES = (
     f"CREATE INDEX partly ON payments (stage, seq) WHERE {_PARTLY_HELD}",
     "CREATE INDEX by_name ON payments (purchase) WHERE purchase IS NOT NULL",
     f"CREATE INDEX kept ON payments (updated) WHERE {_COLLECTED}",
-    # What all signatures count, and the part without proof, by `rules.place`: no sum reads payments. Past 2**63, SQLite
-    # would continue with a float.
+    # What all signatures count, and the part without proof, by `rules.place`: no sum has to read payments. Past 2**63,
+    # SQLite would continue with floats.
     "CREATE TABLE sums (unit TEXT NOT NULL, at INTEGER NOT NULL, "
     "counted INTEGER NOT NULL CHECK (typeof(counted) = 'integer'), held INTEGER NOT NULL, PRIMARY KEY (unit, at))",
-    # Every batch run that a payment ever belonged to: its `run` is the last one.
+    # Every batch run that a payment ever belonged to; its `run` is the last one.
     "CREATE TABLE runs (run TEXT NOT NULL, payment TEXT NOT NULL, PRIMARY KEY (run, payment))",
     "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
 )
@@ -104,12 +104,12 @@ _CELLS = {
 }
 _MOMENTS = ("valid_before", "counts_until", "created", "updated", "until")
 
-# S608: here and below only constants are put in
+# S608: here and below only constants are inserted
 ADD = f"INSERT INTO payments ({_ROW}) VALUES ({', '.join('?' * (len(COLUMNS) + 2))}, 0)"  # noqa: S608
 ADD_RUN = "INSERT INTO runs VALUES (?, ?) ON CONFLICT DO NOTHING"
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
 SAME_ROW = "SELECT 1 FROM payments WHERE id = ? AND revision = ?"
-# Parameters: the fingerprint, and those of `rules.times`. What ends later than any can was signed by a clock that was
+# Parameters: the fingerprint, and those of `rules.times`. What ends later than possible was signed by a clock that was
 # ahead.
 FIND = (
     f"SELECT {_ROW} FROM payments WHERE fingerprint = ? AND {_STANDING} AND ("  # noqa: S608
@@ -120,7 +120,7 @@ FIND = (
     "OR (waits = 1 AND reply IS NOT NULL AND updated > ? AND updated <= ?)) "
     "ORDER BY seq DESC LIMIT 1"
 )
-# Some at once: others wait for the lock meanwhile, and after a month without a call there may be very many.
+# Some at a time: others wait for the lock meanwhile, and after a month without a call there may be very many.
 FORGET = (
     "UPDATE payments SET reply = NULL, revision = revision + 1 "  # noqa: S608
     f"WHERE seq IN (SELECT seq FROM payments WHERE {_COLLECTED} AND updated < ? ORDER BY updated LIMIT 20)"
@@ -128,7 +128,7 @@ FORGET = (
 SEQ = "SELECT seq FROM payments WHERE id = ?"
 NEWEST = f"SELECT {_ROW} FROM payments WHERE seq < ? ORDER BY seq DESC LIMIT ?"  # noqa: S608
 
-# Parameters: for each stage the moments after which and by which they end, and a limit; then the limit.
+# Parameters: for each stage the moments after which and by which they end, and a limit; then the total limit.
 HELD = (
     f"SELECT {_ROW} FROM payments WHERE seq IN ("  # noqa: S608
     + " UNION ALL ".join(
@@ -142,7 +142,7 @@ HELD = (
 
 @cache
 def count(units: int) -> str:
-    """Add to the sums of so many units. Parameters: unit, number, and what is added, of each."""
+    """Add to the sums of `units` units. Parameters, for each: unit, number, and what is added."""
     return (
         f"INSERT INTO sums VALUES {', '.join(['(?, ?, ?, ?)'] * units)} ON CONFLICT (unit, at) DO UPDATE SET "  # noqa: S608
         "counted = sums.counted + excluded.counted, held = sums.held + excluded.held"
@@ -151,7 +151,7 @@ def count(units: int) -> str:
 
 @cache
 def save(names: tuple[str, ...]) -> str:
-    """Set columns of a payment: indexes without them stay as they are.
+    """Set columns of a payment; indexes of other columns are not written.
 
     Parameters: their values, the revision, the id.
     """
@@ -177,22 +177,22 @@ _SUMS = (
     "SELECT coalesce(sum(counted), 0), coalesce(sum(CASE WHEN paid IS NULL THEN counted "  # noqa: S608
     f"WHEN {_PARTLY_HELD} THEN counted - amount END), 0) FROM payments"
 )
-# What another wallet of the ledger may have paid for by the same name. Parameters: name, payer.
+# A payment of another wallet, by the same name, that may have been taken. Parameters: name, payer.
 OTHER_PAYER = (
     f"SELECT {_ROW} FROM payments WHERE purchase = ? AND payer <> ? AND ({_COUNTS}) "  # noqa: S608
     "ORDER BY seq DESC LIMIT 1"
 )
-# By all payments of a run but one. Parameters: run, id.
+# All payments of a run but one. Parameters: run, id.
 BY_RUN = f"{_SUMS} WHERE id IN (SELECT payment FROM runs WHERE run = ? AND payment <> ?) AND {_COUNTS}"  # noqa: S608
 ALL_SUMS = "SELECT unit, at, counted, held FROM sums"
-# Of the last unit all: they are the total. Parameters: the first of each other unit, of `rules.begin`.
+# All of the last unit: they are the total. Parameters: the first of each other unit, from `rules.begin`.
 SUMS = " UNION ALL ".join(
     [
         *(f"{ALL_SUMS} WHERE unit = '{unit}' AND at >= ?" for unit in UNITS[:-1]),
         f"{ALL_SUMS} WHERE unit = '{UNITS[-1]}'",
     ]
 )
-# When the oldest answer was collected.
+# When the oldest stored answer was collected.
 OLDEST_REPLY = f"SELECT min(updated) FROM payments WHERE {_COLLECTED}"  # noqa: S608
 COUNTS = ("counts_until", "counted", "paid", "proof", "amount")
 COUNTED = f"SELECT {', '.join(COUNTS)} FROM payments WHERE {_COUNTS}"  # noqa: S608
@@ -218,8 +218,9 @@ def changed(before: Payment, after: Payment) -> dict[str, object]:
 def saved(
     before: Payment | None, after: Payment, claim: Mapping[str, object], revision: int
 ) -> list[tuple[str, Sequence[object]]]:
-    """The statements that write a new payment, or what has changed of one, and what that counts. `claim`: its columns,
-    if they change."""
+    """The statements that write a new payment, or the changes of one, and add to the sums. `claim`: its columns,
+    if they change.
+    """
     if before is None:
         statements: list[tuple[str, Sequence[object]]] = [(ADD, [*to_row(after), *claim.values()])]
     else:
@@ -248,7 +249,7 @@ def to_payment(row: Sequence[Any]) -> Payment:
     return Payment(**values)
 
 
-# What was read, as values: `DamagedRowError` for what no release writes
+# What was read, as values; `DamagedRowError` for values that no release writes.
 
 
 def payment_of(row: Row) -> Payment:
@@ -272,7 +273,7 @@ def by_place(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, int], Sum]]:
 
 
 def wrong_sums(rows_that_count: Sequence[Row], sums: Sequence[Row]) -> int:
-    """How many sums are not those of the payments. The rows are those of `COUNTED` and `ALL_SUMS`."""
+    """How many sums differ from those of the payments. The rows are those of `COUNTED` and `ALL_SUMS`."""
     left = dict(by_place(sums))
     for row in rows_that_count:
         until, counted, paid, proof, amount = (
@@ -287,7 +288,7 @@ def wrong_sums(rows_that_count: Sequence[Row], sums: Sequence[Row]) -> int:
 
 def run_sum(rows: Sequence[Row]) -> Sum:
     (sums,) = rows
-    if any(isinstance(one, float) for one in sums):  # SQLite adds up whatever is in a column
+    if any(isinstance(one, float) for one in sums):  # SQLite adds up any type of value
         raise DamagedRowError("a sum is not a whole number")
     spent, held = map(int, sums)
     return spent, held
@@ -305,16 +306,16 @@ def settings_of(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def read(load: Callable[[Any], T], stored: Any) -> T:
-    """What was read from the database; what no release writes is damage."""
+    """Parse rows of the database; values that no release writes are damage."""
     try:
         return load(stored)
     except (ValueError, RecursionError) as error:
         problem = str(error)
-    raise DamagedRowError(problem)  # outside of the handler: its frames have what is stored
+    raise DamagedRowError(problem)  # outside of the handler: its frames contain stored values
 
 
 def checked(name: str, value: Any) -> Any:
-    """A value of a column: SQLite stores any in any.
+    """A value of a column, checked: SQLite stores any type in any column.
 
     Raises:
         ValueError: no release writes such a value in the column.
@@ -383,7 +384,7 @@ _CONVERTED: dict[str, tuple[Callable[[Any], object], Callable[[Any], object]]] =
     "paid": (int, _flag),
     "identified": (int, _flag),
     "waits": (int, _flag),
-    "header": (SignedHeader, _header),  # hidden in tracebacks, too
+    "header": (SignedHeader, _header),  # hides it in tracebacks too
     "receipt": (receipt_text, receipt_of),
 }
-"""Columns that are not stored as they are: how they are stored, and how they are loaded."""
+"""Columns that are stored in another form: how they are written, and how they are read."""

@@ -1,4 +1,14 @@
-"""The ledger: all payments and budgets in one database, shared by threads and processes."""
+"""The ledger: all payments and budgets in one database, shared by threads and processes.
+
+Blocking. `changes` and `rules` decide and are pure, `schema` has the statements, an `Engine` runs the transactions.
+
+Who waits: each method, up to `timeout`, for another thread of this process; a change also for another process that
+writes. Who may write: `submit` and `update`, in one transaction each. A change is applied to the row that is there:
+if its revision is still that of the call's row, without a read; otherwise the row is read first. A payment that a
+call has claimed (`LedgerRow.owner`) is sent or signed by no other call.
+
+An `End` that fails is kept as `Late`: reads show it as if written, and it is written before the next change.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +44,7 @@ T = TypeVar("T")
 _NEWEST = 2**63 - 1
 Statement = tuple[str, Sequence[object]]
 MAX_AHEAD = 60
-"""Seconds by which this machine's clock may differ from the database's: budgets of hours, days and months go by it."""
+"""Seconds that this machine's clock may differ from the database's: budgets of hours, days and months go by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +201,7 @@ class Ledger:
         return self._engine.run(read)
 
     def held(self, *, since: float, until: float, limit: int) -> list[Payment]:
-        """Payments without proof that count, whose validity ended after `since`, and by `until`; oldest first."""
+        """Payments without proof that count, whose validity ended after `since` and by `until`; oldest first."""
         part = since, until, limit
         return self._engine.run(
             lambda db: [
@@ -298,7 +308,7 @@ class Ledger:
             return self._late(payment.id, payment.signatures + 1, change.undo())
 
         result = self._engine.run(step, write=True, owner=change.owner, late=late)
-        if isinstance(result, PaymentRefusedError):  # raised here, so that what is deleted stays so
+        if isinstance(result, PaymentRefusedError):  # raised here, not in the step: the deletions stay
             raise result
         if is_first:
             log_recipient(change.origin, payment.pay_to)
@@ -346,16 +356,16 @@ class Ledger:
                 after = change(row)
                 return run_step(without_reading, consequence)
             except (StaleRowError, PaymentError):
-                pass  # what is there decides
+                pass  # apply it to the row that is there
 
         def step(db: Transaction) -> LedgerRow:
             rows, *run = db.read((sql.BY_ID, (payment_id,)), *([_run(change.run, payment_id)] if change.run else []))
             before = found = self._row(rows[0]) if rows else None
             if row is not None and (found is None or found.payment.signatures < row.payment.signatures):
-                found = row  # the database was set back since
+                found = row  # the database was restored from a backup since
             if found is None:
                 raise errors.gone(payment_id)
-            if written is not None and found == written:  # the answer was lost that it is written
+            if written is not None and found == written:  # it is written; only the response was lost
                 return written
             if run:
                 found = replace(found, run=sql.run_sum(run[0]))
@@ -364,7 +374,7 @@ class Ledger:
         return run_step(step, consequence)
 
     def _late(self, payment_id: str, signatures: int, change: LedgerChange) -> Late:
-        """A change that is written later, if the payment then has as many signatures."""
+        """A change to write later, unless the payment was signed again since."""
 
         def step(db: Transaction) -> None:
             (rows,) = db.read((sql.BY_ID, (payment_id,)))
@@ -374,11 +384,11 @@ class Ledger:
         return Late(payment_id, signatures, change, step)
 
     def _save(self, db: Transaction, before: LedgerRow | None, after: LedgerRow) -> LedgerRow:
-        """Write a new row or what has changed of one, what that counts, and settings."""
+        """Write a new row or the changes of one, add to the sums, and write settings."""
         payment, had, claim = after.payment, None, {"owner": after.owner, "until": after.until + self._engine.ahead}
         revision = 0
         if before is not None:
-            # Random, so that one that is there after a backup was restored is that of the same content.
+            # Random, so that after a backup was restored, an equal revision means equal content.
             had, revision = before.payment, randbits(62)
             if (after.owner, after.until) == (before.owner, before.until):
                 claim = {}
@@ -400,7 +410,7 @@ class Ledger:
         return LedgerRow(sql.payment_of(row), owner, until - self._engine.ahead, revision)
 
     def _seen(self, row: Row) -> LedgerRow:
-        """A row as it is with what is not written yet."""
+        """A row, with the changes that are not written yet."""
         found = self._row(row)
         for late in self._engine.late:
             if (late.payment_id, late.signatures) == (found.payment.id, found.payment.signatures):
@@ -408,7 +418,7 @@ class Ledger:
         return found
 
     def _standing(self, rows: Sequence[Row]) -> LedgerRow | None:
-        """What `sql.FIND` has found, unless its answer was collected, and that is not written yet."""
+        """What `sql.FIND` found, unless its answer was collected and that is not written yet."""
         row = self._seen(rows[0]) if rows else None
         if row is None:
             return None
@@ -421,7 +431,7 @@ class Ledger:
         return self._engine.run(lambda db: _setting(db, name))
 
     def set_setting(self, name: str, change: Callable[[str | None], str | None]) -> None:
-        """Set a setting to what a pure function makes of it; None removes it."""
+        """Set a setting to the result of a pure function of its value; None removes it."""
 
         def step(db: Transaction) -> None:
             value = change(_setting(db, name))
@@ -454,8 +464,8 @@ class Ledger:
     def close(self) -> None:
         """Close the file or connection. The next use opens it again. A ledger in memory keeps its content.
 
-        What calls could not write down is tried once more; what cannot be written now is lost with the process, and
-        the payment is what it was when it was sent.
+        Changes that calls could not write are tried once more. What still cannot be written is lost with the process;
+        the payment is then as it was when it was sent.
         """
         if self._engine.late:
             try:
@@ -476,8 +486,9 @@ def _reads(
     run: str | None,
     without: str = "",
 ) -> tuple[Statement, ...]:
-    """The payment with an id, or the one that blocks another one for the purchase or has its answer; the accounts; what
-    the payments that ever belonged to a batch run count, `without` one."""
+    """Statements for one call: the payment with an id, or the earlier one for the purchase; the accounts; what the
+    payments that ever belonged to a batch run count, `without` one.
+    """
     times, begin = rules.times(now, since, over)
     find = (sql.FIND, (fingerprint, *times)) if payment_id is None else (sql.BY_ID, (payment_id,))
     return find, *_accounts(begin), _run(run, without)
@@ -499,4 +510,4 @@ def _setting(db: Transaction, name: str) -> str | None:
 
 
 def _nothing(db: Transaction) -> None:
-    """What is late is written before it."""
+    """Do nothing: what is late is written before it."""

@@ -31,7 +31,7 @@ WORK = 1 << 18
 PASSWORD_FILE = "TRADE_KEYSTORE_PASSWORD_FILE"  # noqa: S105 - the name of a variable
 _MOST_BYTES = 64 * 1024
 _MOST_PASSWORD = 4096
-_MOST_MEMORY = 1 << 30  # of a file from elsewhere
+_MOST_MEMORY = 1 << 30  # for a file from elsewhere
 _MOST_WORK = 1 << 25
 _MOST_NEW_WORK = 1 << 20
 _MOST_ITERATIONS = 100_000_000
@@ -273,7 +273,7 @@ def _decrypted(account: Any, document: dict[str, Any], secret: bytes) -> Opened 
         return opened(bytes(account.decrypt(document, secret)))
     except MemoryError:
         return "there is not enough memory"
-    except failures(Exception):  # the form was checked, so the checksum of key and password does not match
+    except failures(Exception):  # the form was checked, so it is the password that is wrong
         return _CANNOT_DECRYPT
 
 
@@ -288,7 +288,7 @@ def _encrypted(account: Any, raw: bytes, secret: bytes, work: int) -> dict[str, 
         return "there is not enough memory"
     except failures(Exception) as error:
         return type(error).__name__
-    return {**document, "address": document["address"].lower()}  # as other wallets do
+    return {**document, "address": document["address"].lower()}  # lower case, as other wallets write it
 
 
 def _exists(shown: str) -> ConfigError:
@@ -296,7 +296,7 @@ def _exists(shown: str) -> ConfigError:
 
 
 def _write(file: Path, shown: str, text: bytes) -> None:
-    """Write a file that nobody else can read, whole or not at all, and never over another."""
+    """Write a file that nobody else can read, whole or not at all. An existing file is never overwritten."""
     try:
         path = str(file.absolute())
         private_files.make_folder(os.path.dirname(path))

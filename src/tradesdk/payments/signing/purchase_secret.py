@@ -1,4 +1,4 @@
-"""The secret that nonces of named purchases are made with."""
+"""The secret that makes the nonces of named purchases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECRET = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
 
 
 class PurchaseSecret:
-    """The secret that nonces of named purchases are made with. Its `repr` hides it, in tracebacks too."""
+    """The secret that makes the nonces of named purchases. Its `repr` hides it, in tracebacks too."""
 
     __slots__ = ("__value", "id")
 
@@ -39,7 +39,7 @@ class PurchaseSecret:
 
 
 def purchase_secret(signer: object) -> Asked[PurchaseSecret]:
-    """The secret of TRADE_PURCHASE_SECRET, else the signer's."""
+    """The secret in TRADE_PURCHASE_SECRET, or else the signer's."""
     given = bare_key(os.environ.get(SECRET_VARIABLE, ""))
     if given:
         digits = _SECRET.fullmatch(given)
@@ -61,7 +61,7 @@ def purchase_secret(signer: object) -> Asked[PurchaseSecret]:
                     return PurchaseSecret(secret)
                 del secret
                 failed = PaymentRefusedError(f"{what} is not 32 bytes", code="signer_failed")
-            raise failed  # not inside, where the signer's error would be its context
+            raise failed  # outside of the handler, or the signer's error would be its context
         problem = "a named purchase needs a purchase secret, and this signer has none"
     raise PaymentRefusedError(
         problem,

@@ -1,9 +1,9 @@
-"""Private keys and addresses. coincurve signs where it is installed, else eth-account; the bytes are the same.
+"""Private keys and addresses. coincurve signs if it is installed, else eth-account; the bytes are the same.
 
-eth-account takes half a second to import, so nothing imports it before it is needed. Who signed is found by eth-keys,
-which eth-account uses for that too: a quarter of it.
+eth-account takes half a second to import, so it is imported at first use. The signer of a signature is recovered with
+eth-keys, which eth-account uses too; importing that alone takes a quarter of the time.
 
-Errors of the libraries may show a key, so none leaves this module, and none of ours has a key in a frame.
+Errors of the libraries may show a key, so none leaves this module, and no frame of our errors holds a key.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Sign = Callable[[bytes], bytes]
 
 
 class Opened:
-    """A key that is ready to sign. Not a dataclass: importing those takes a fifth of the time of a first signature."""
+    """A key that is ready to sign. Not a dataclass: that import takes a fifth of the time of a first signature."""
 
     __slots__ = ("address", "purchase_secret", "sign")
 
@@ -49,8 +49,8 @@ class Opened:
 
 @loading()
 def eth_account() -> type[Account]:
-    """eth-account, but not the limit of recursion that its import sets: it is so high that the stack would overflow."""
-    if "eth_account" in sys.modules:  # also while another thread imports it and will put the limit back
+    """Import eth-account, and restore the recursion limit: the limit that its import sets lets the stack overflow."""
+    if "eth_account" in sys.modules:  # another thread may be importing it and will restore the limit
         from eth_account import Account
 
         return Account
@@ -71,7 +71,7 @@ def keccak256(data: bytes) -> bytes:
 
 
 def recovered(digest: bytes, signature: bytes) -> str:
-    """The address whose key made this signature (r, s, and v as 27 or 28); any error: none has."""
+    """The address whose key made this signature (r, s, and v as 27 or 28). Any error means that there is none."""
     from eth_keys.datatypes import Signature
 
     raw = signature[:64] + bytes([signature[64] - 27])
@@ -86,7 +86,7 @@ def checksummed(address: str) -> str:
     return _with_checksum(match[1].lower())
 
 
-@lru_cache(maxsize=64)  # a purchase writes the same few addresses again and again
+@lru_cache(maxsize=64)  # a purchase writes the same few addresses repeatedly
 def _with_checksum(digits: str) -> str:
     return "0x" + "".join(
         digit.upper() if mark > "7" else digit

@@ -1,6 +1,6 @@
 """Signers, and what they sign: USDC transfers (EIP-3009, as EIP-712 typed data or its digest) and messages (EIP-191).
 
-The signing domain of USDC never changes, so its hash is a constant and two hashes are left to compute: twenty times
+The signing domain of USDC never changes, so its hash is a constant and only two hashes are computed: twenty times
 faster than eth-account's encoder of typed data. The tests compare both.
 """
 
@@ -40,9 +40,9 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")  # a key has 64 digits
 T = TypeVar("T")
 
 Asked: TypeAlias = Generator[Callable[[], Any], Any, T]
-"""What asks a signer: it yields the signer's methods, and is sent what they return. `_async.signing` carries it out."""
+"""A generator that yields calls of a signer's methods, and is sent their results. `_async.signing` runs it."""
 Signable: TypeAlias = tuple[bytes, bytes, bytes]
-"""What is signed, by EIP-191: version, header, body. A `SignableMessage` of eth-account is one."""
+"""What EIP-191 signs: version, header, body. A `SignableMessage` of eth-account is one."""
 TypedData: TypeAlias = tuple[dict[str, Any], dict[str, list[dict[str, str]]], dict[str, Any]]
 """Domain, types and message of EIP-712."""
 
@@ -65,10 +65,10 @@ v may be 27, 28, 0 or 1, or left out (64 bytes), and s may be in the upper half.
 class DigestSigner(Protocol):
     """Anything that signs 32 bytes for one address: a key in this process, a key service.
 
-    Its methods may block; the async clients call them in a thread. They may be `async`: the async clients await what
-    they return, in the caller's event loop, and the blocking ones refuse it. `address` is known without awaiting.
-    For named purchases, a method `purchase_secret()` may return 32 secret bytes, always the same; else
-    TRADE_PURCHASE_SECRET has them.
+    Its methods may block; the async clients call them in a thread. They may be `async`: the async clients await the
+    results in the caller's event loop, and the blocking clients refuse them. `address` must not be async.
+    For named purchases, a method `purchase_secret()` may return 32 secret bytes, always the same; without it,
+    TRADE_PURCHASE_SECRET must be set.
 
     With `is_contract = True`, the address is a smart contract wallet. Its signatures may be any bytes, at most 3 KiB
     (ERC-1271; ERC-6492 before the wallet is deployed), and are sent as they are.
@@ -88,8 +88,8 @@ class DigestSigner(Protocol):
 class TypedDataSigner(Protocol):
     """Anything that signs EIP-712 typed data for one address: a wallet service, a hardware wallet.
 
-    It sees the amount and the recipient, so its own policy can limit them. An account of eth-account is one. Its method
-    may block or be `async`, and it may be a contract (`is_contract = True`), as those of `DigestSigner`.
+    It sees the amount and the recipient, so its own policy can limit them. An account of eth-account is one. As with
+    `DigestSigner`, its method may block or be `async`, and it may be a contract (`is_contract = True`).
     """
 
     @property
@@ -103,7 +103,7 @@ class TypedDataSigner(Protocol):
         """Sign typed data.
 
         Args:
-            domain: that of USDC on Base: `name`, `version`, `chainId` (an int), `verifyingContract`.
+            domain: the EIP-712 domain of USDC on Base: `name`, `version`, `chainId` (an int), `verifyingContract`.
             types: the fields of `TransferWithAuthorization`, in order; without `EIP712Domain`.
             message: `from` and `to` (checksummed), `value` (micro-dollars), `validAfter` and `validBefore` (Unix
                 seconds) as ints, `nonce` as 64 hexadecimal digits after 0x.
@@ -153,7 +153,7 @@ class LocalSigner:
             ConfigError: no variable is set, or the variable, the keystore or the password cannot be used; the error
                 names it and never shows its value.
         """
-        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):  # it may be the key itself, so it is not shown
+        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):  # not shown: it may be the key itself
             raise ConfigError("name must be the name of an environment variable, such as TRADE_WALLET_KEY")
         if not os.environ.get(name, "").strip():
             if name == KEY_VARIABLE and os.environ.get(KEYSTORE_VARIABLE):
@@ -196,7 +196,7 @@ class LocalSigner:
         Raises:
             ConfigError: it returned no key; raised at the first use, without the key.
         """
-        if not callable(source):  # it may be the key itself, so it is not shown
+        if not callable(source):  # not shown: it may be the key itself
             raise ConfigError("source must be a function that returns the private key; for a key use from_key")
         return cls.__of(None, source=source)
 
@@ -241,7 +241,7 @@ class LocalSigner:
                 assert self.__source is not None  # noqa: S101 - there is a key, or who gives it
                 ready = opened(self.__source())
                 self.__opened = _checked(ready, "the function for the key returned something else: ")
-                self.__source = None  # it may hold secrets
+                self.__source = None  # the function may hold secrets
             return self.__opened
 
     def __repr__(self) -> str:
@@ -265,7 +265,7 @@ def wallet_message(address: str, chain_id: int) -> str:
 
 def checked_signer(signer: Signer) -> Signer:
     """Check that it is a signer. The error does not show it: it may be a private key."""
-    names = set(dir(signer))  # not by isinstance: before Python 3.12 that reads `address`, which may block
+    names = set(dir(signer))  # not isinstance, which reads `address` before Python 3.12, and that may block
     if isinstance(signer, type) or "address" not in names or not names & {"sign_digest", "sign_typed_data"}:
         given = "class" if isinstance(signer, type) else type(signer).__name__
         raise InvalidArgumentError(
@@ -276,19 +276,19 @@ def checked_signer(signer: Signer) -> Signer:
 
 
 class Done(NamedTuple, Generic[T]):
-    """What has asked a signer is over."""
+    """The generator has ended, with a result."""
 
     value: T
 
 
 class Pending(NamedTuple):
-    """A signer returned something to await."""
+    """The signer returned something to await."""
 
     value: Awaitable[Any]
 
 
 def advance(steps: Asked[T], step: Callable[[], Callable[[], Any]]) -> Done[T] | Pending:
-    """Do the next `step` and ask the signer, until there is a result, or something to await. It blocks."""
+    """Run `step` and the signer's methods until there is a result, or something to await. It blocks."""
     try:
         ask = step()
         while True:
@@ -299,14 +299,14 @@ def advance(steps: Asked[T], step: Callable[[], Callable[[], Any]]) -> Done[T] |
                 failed = error
             if isinstance(given, Awaitable):
                 return Pending(given)
-            # Not inside, where the signer's error would be the context of ours: it may show a key.
+            # Outside of the handler, or the signer's error, which may show a key, would be the context of ours.
             ask = steps.send(given) if failed is None else steps.throw(failed)
     except StopIteration as done:
         return Done(done.value)
 
 
 def ask_signer(steps: Asked[T]) -> T:
-    """What asks a signer, to its end. What the signer wants awaited is given back as it is, to be refused."""
+    """Run the generator to its end. An awaitable from the signer is sent back as it is, to be refused."""
     found = advance(steps, partial(next, steps))
     while isinstance(found, Pending):
         found = advance(steps, partial(steps.send, found.value))
@@ -314,12 +314,12 @@ def ask_signer(steps: Asked[T]) -> T:
 
 
 def signed_authorization(signer: Signer, payment: Payment) -> Asked[bytes]:
-    """Sign a payment's transfer: 65 bytes, as `check_signature`; a contract's are any. Errors of it are passed on."""
+    """Sign a payment's transfer: 65 bytes, see `check_signature`; of a contract any bytes. Errors are passed on."""
     return signed(signer, payment.payer, authorization_signable(payment), lambda: typed_data(payment))
 
 
 def signed(signer: Signer, payer: str, signable: Signable, typed: Callable[[], TypedData]) -> Asked[bytes]:
-    """Sign as typed data if the signer can, else by digest; what it signed must be what is computed here."""
+    """Sign as typed data if the signer can, else by digest. The signature must be of the digest computed here."""
     digest = digest_of(signable)
     if type(signer) is LocalSigner:
         return signer.sign_digest(digest)
@@ -376,7 +376,7 @@ def check_signature(address: str, signable: Signable, signature: Signature) -> b
             makers.append(recovered(digest, corrected))
             if makers[-1] == checksummed(address):
                 return corrected
-        except failures(Exception):  # numbers out of range, points that are not on the curve
+        except failures(Exception):  # numbers out of range, points not on the curve
             pass
     if not makers:
         raise _bad_signature("returned a signature that no key can have made")
@@ -390,7 +390,7 @@ def is_contract(signer: object) -> bool:
 
 
 def contract_signature(signature: Signature) -> bytes:
-    """The signature of a smart contract wallet. Only the wallet can check it; the form of ERC-6492 is checked here."""
+    """The signature of a smart contract wallet. Only the wallet can check it; here only the form is (ERC-6492)."""
     from .contract_wallets import LONGEST, inner_signature  # few programs use it
 
     raw = _raw(signature, f"1 to {LONGEST:,} bytes are needed")
@@ -421,7 +421,7 @@ def _raw(given: object, needed: str = "65 bytes are needed: r, s and v") -> byte
 
 
 def not_async(given: object) -> None:
-    """Refuse what a signer wants awaited, where nothing is."""
+    """Refuse an awaitable from the signer where nothing can await it."""
     if isinstance(given, Awaitable):
         close = getattr(given, "close", None)
         if callable(close):
@@ -454,7 +454,7 @@ def authorization_signable(payment: Payment) -> Signable:
 
 
 def typed_data(payment: Payment) -> TypedData:
-    """The typed data of a payment's transfer, new for each signer."""
+    """The typed data of a payment's transfer. A new object for each call, as signers may change it."""
     from ..guards import DOMAIN_NAME, DOMAIN_VERSION  # few programs use it
 
     fields = (
@@ -472,6 +472,6 @@ def typed_data(payment: Payment) -> TypedData:
 
 def from_hex(text: str, size: int) -> bytes:
     value = bytes.fromhex(text[2:]) if text.startswith("0x") else b""
-    if len(value) != size or len(text) != 2 + 2 * size:  # fromhex ignores spaces
+    if len(value) != size or len(text) != 2 + 2 * size:  # fromhex would skip spaces
         raise ValueError(f"must be {size} bytes as hexadecimal digits after 0x")
     return value
