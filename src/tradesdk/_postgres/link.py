@@ -23,7 +23,7 @@ _of_parents: list[Connection | None] = []
 
 
 class Link:
-    """One connection, opened at first use, and again after it was lost. For one thread at a time, which holds `lock`."""
+    """One connection, opened at first use, and again after it was lost. One thread at a time uses it, with `lock`."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
