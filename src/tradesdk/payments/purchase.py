@@ -87,17 +87,7 @@ from .messages import (
 )
 from .protocol import authorization, parse_offer, receipt_warnings
 from .results import DryRun, MarketResult, Quote
-from .state_machine import (
-    DELIVERED,
-    MARGIN,
-    OPEN,
-    UNDELIVERED,
-    Report,
-    Tries,
-    classify,
-    classify_failure,
-    judge,
-)
+from .state_machine import DELIVERED, MARGIN, OPEN, UNDELIVERED, Report, Tries, classify, classify_failure, judge
 
 if TYPE_CHECKING:
     from .ledger.store import Overview
