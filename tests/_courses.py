@@ -63,8 +63,7 @@ from tradesdk.payments.effects import (
     Write,
 )
 from tradesdk.payments.ledger import claims, schema
-from tradesdk.payments.ledger.changes import LedgerRow, Mark, Reopen, Submit
-from tradesdk.payments.ledger.store import Overview
+from tradesdk.payments.ledger.changes import LedgerRow, Mark, Overview, Reopen, Submit
 from tradesdk.payments.signing.signer import Asked
 from tradesdk.payments.state_machine import MARGIN
 

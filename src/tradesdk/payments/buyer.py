@@ -21,7 +21,7 @@ from .._values.payment import Payment, SignedHeader
 from ..errors import PaymentRefusedError
 from .budget import Budget, Spending
 from .guards import choose, validity
-from .ledger.changes import Submit, with_terms
+from .ledger.changes import Overview, Submit, with_terms
 from .ledger.claims import LONGEST_CLAIM
 from .ledger.rules import EmptyWallet, Sums, addresses, empty_of, recipients_of, secret_of
 from .messages import balance_too_small, over_limits, purchase_secret_changed, signer_failed
@@ -34,7 +34,7 @@ from .signing.signer import Asked, LocalSigner, Signer, checked_signer, is_contr
 from .state_machine import MARGIN
 
 if TYPE_CHECKING:
-    from .ledger.store import Ledger, Overview
+    from .ledger.store import Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from .._http.service_time import Moment
 from .._values.http import RawResponse
 from .._values.payment import Payment
 from ..errors import APIError, PaymentRefusedError
 from .buyer import Terms
-from .ledger.changes import LedgerChange, LedgerRow, Submit
-
-if TYPE_CHECKING:
-    from .ledger.store import Overview
+from .ledger.changes import LedgerChange, LedgerRow, Overview, Submit
 
 T = TypeVar("T")
 

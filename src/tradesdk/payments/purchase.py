@@ -34,7 +34,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from .._http.log_events import event
 from .._http.request import Request
@@ -73,7 +73,7 @@ from .effects import (
     Verify,
     Write,
 )
-from .ledger.changes import Collect, LedgerRow, Record, Redate, ReleaseClaim, Reopen, Resubmit, Submit
+from .ledger.changes import Collect, LedgerRow, Overview, Record, Redate, ReleaseClaim, Reopen, Resubmit, Submit
 from .ledger.claims import LONGEST_CLAIM, owner_name
 from .ledger.rules import NextStep, latest_end, next_step, refusal, total_refusal
 from .messages import (
@@ -88,9 +88,6 @@ from .messages import (
 from .protocol import authorization, parse_offer, receipt_warnings
 from .results import DryRun, MarketResult, Quote
 from .state_machine import DELIVERED, MARGIN, OPEN, UNDELIVERED, Report, Tries, classify, classify_failure, judge
-
-if TYPE_CHECKING:
-    from .ledger.store import Overview
 
 T = TypeVar("T")
 

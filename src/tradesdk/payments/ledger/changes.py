@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode
 from ...errors import LedgerError, PaymentRefusedError
-from ..budget import Budget
+from ..budget import Budget, Spending
 from ..messages import already_known, not_expired, purchase_changed, purchase_secret_changed
 from ..state_machine import Report, Tries
 from . import errors
@@ -31,6 +31,7 @@ from .rules import (
     Accounts,
     EmptyWallet,
     Sum,
+    Sums,
     addresses,
     addresses_text,
     empty_of,
@@ -75,6 +76,35 @@ class LedgerRow:
     def is_free_for(self, owner: str | None, now: float) -> bool:
         """Whether no other call has a valid claim on it."""
         return self.owner is None or self.owner == owner or not holds(self.owner, self.until, now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What a call knows before it requests anything.
+
+    Attributes:
+        since: when an unnamed payment must have been created to be continued.
+        row: the earlier payment, with its claim.
+        sums: what is spent and held.
+        limits: the lowest limits of all budgets.
+        run: what the payments count that ever belonged to the call's batch run, and the part that is held.
+        settings: settings by name.
+        empty: which purchase asks for the wallet, if it is empty.
+        spending: what is spent and held, and what the budgets leave.
+    """
+
+    since: float
+    row: LedgerRow | None
+    sums: Sums
+    limits: Budget
+    run: Sum | None
+    settings: Mapping[str, str]
+    empty: EmptyWallet | None
+    spending: Spending
+
+    @property
+    def payment(self) -> Payment | None:
+        return None if self.row is None else self.row.payment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

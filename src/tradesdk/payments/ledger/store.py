@@ -13,8 +13,8 @@ An `End` that fails is kept as `Late`: reads show it as if written, and it is wr
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from secrets import randbits
@@ -31,10 +31,10 @@ from ...errors import InvalidArgumentError, LedgerError, PaymentError, PaymentRe
 from ..budget import Budget, Spending
 from . import errors, rules
 from . import schema as sql
-from .changes import UNWRITTEN, End, LedgerChange, LedgerRow, Submit
+from .changes import UNWRITTEN, End, LedgerChange, LedgerRow, Overview, Submit
 from .engine import Engine, Late, SqliteEngine, StaleRowError, Transaction
 from .opening import default_path
-from .rules import EmptyWallet, Sum, Sums, limits_of
+from .rules import EmptyWallet, limits_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -45,35 +45,6 @@ _NEWEST = 2**63 - 1
 Statement = tuple[str, Sequence[object]]
 MAX_AHEAD = 60
 """Seconds that this machine's clock may differ from the database's: budgets of hours, days and months go by it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """What a call knows before it requests anything.
-
-    Attributes:
-        since: when an unnamed payment must have been created to be continued.
-        row: the earlier payment, with its claim.
-        sums: what is spent and held.
-        limits: the lowest limits of all budgets.
-        run: what the payments count that ever belonged to the call's batch run, and the part that is held.
-        settings: settings by name.
-        empty: which purchase asks for the wallet, if it is empty.
-        spending: what is spent and held, and what the budgets leave.
-    """
-
-    since: float
-    row: LedgerRow | None
-    sums: Sums
-    limits: Budget
-    run: Sum | None
-    settings: Mapping[str, str]
-    empty: EmptyWallet | None
-    spending: Spending
-
-    @property
-    def payment(self) -> Payment | None:
-        return None if self.row is None else self.row.payment
 
 
 class Ledger:
