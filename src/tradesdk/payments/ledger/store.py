@@ -211,7 +211,7 @@ class Ledger:
         reads = _reads(now, fingerprint, since, now if over is None else over, payment_id=payment_id, run=run)
 
         def read(db: Transaction) -> Overview:
-            rows, sums, settings, oldest, by_run = db.read(*reads)
+            rows, sums, settings, oldest, *by_run = db.read(*reads)
             row = self._standing(rows) if payment_id is None else self._seen(rows[0]) if rows else None
             counted, named, _ = sql.accounts_of(now, sums, settings, oldest)
             limits = limits_of(budget, named, max_price)
@@ -220,7 +220,7 @@ class Ledger:
                 row=None if row is None else replace(row, payment=rules.kept_answer(row.payment, now)),
                 sums=counted,
                 limits=limits,
-                run=None if run is None else sql.run_sum(by_run),
+                run=sql.run_sum(by_run[0]) if by_run else None,
                 settings=named,
                 empty=EmptyWallet.read(named[wallet]) if wallet in named else None,
                 spending=counted.spending(limits),
@@ -256,20 +256,22 @@ class Ledger:
         """
         payment, now = change.payment, change.now
         reads = _reads(now, payment.fingerprint, change.since, change.over, run=payment.run, without=payment.id)
-        other_payer = sql.OTHER_PAYER, (payment.purchase, payment.payer)
+        if payment.purchase is not None:
+            reads = *reads, (sql.OTHER_PAYER, (payment.purchase, payment.payer))
         is_first = False  # of the recipients of the service
 
         def step(db: Transaction) -> LedgerRow | PaymentRefusedError | None:
             nonlocal is_first
-            rows, sums, settings, oldest, run, others = db.read(*reads, other_payer)
+            rows, sums, settings, oldest, *more = db.read(*reads)
             if abs(self._engine.ahead) > MAX_AHEAD:
                 raise errors.clocks_differ(self._engine.shown, self._engine.ahead)
             accounts = sql.accounts_of(now, sums, settings, oldest)
             if (accounts.oldest_reply or now) < now - rules.KEPT:
                 db.write((sql.FORGET, (now - rules.KEPT,)))
             row = self._row(rows[0]) if rows else None
+            others = more.pop() if payment.purchase is not None else ()
             other = sql.payment_of(others[0]) if others else None
-            after = change(row, accounts, run=sql.run_sum(run), other=other)
+            after = change(row, accounts, run=sql.run_sum(more[0]) if more else None, other=other)
             if not isinstance(after, LedgerRow):
                 return after
             is_first = bool(after.settings) and rules.recipients_of(change.origin) in after.settings
@@ -457,12 +459,12 @@ def _reads(
     run: str | None,
     without: str = "",
 ) -> tuple[Statement, ...]:
-    """Statements for one call: the payment with an id, or the earlier one for the purchase; the accounts; what the
-    payments that ever belonged to a batch run count, `without` one.
+    """Statements for one call: the payment with an id, or the earlier one for the purchase; the accounts; of a
+    batch run, what the payments that ever belonged to it count, `without` one.
     """
     times, begin = rules.times(now, since, over)
     find = (sql.FIND, (fingerprint, *times)) if payment_id is None else (sql.BY_ID, (payment_id,))
-    return find, *_accounts(begin), _run(run, without)
+    return find, *_accounts(begin), *([] if run is None else [_run(run, without)])
 
 
 def _accounts(begin: Sequence[int]) -> tuple[Statement, ...]:
@@ -470,7 +472,7 @@ def _accounts(begin: Sequence[int]) -> tuple[Statement, ...]:
     return (sql.SUMS, begin[:-1]), (sql.SETTINGS, ()), (sql.OLDEST_REPLY, ())
 
 
-def _run(run: str | None, without: str) -> Statement:
+def _run(run: str, without: str) -> Statement:
     """What the payments that ever belonged to a batch run count, without one."""
     return sql.BY_RUN, (run, without)
 
