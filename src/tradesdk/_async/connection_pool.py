@@ -94,6 +94,7 @@ class AsyncConnectionPool:
             connection.watch = outgoing.watch
             if connection.watch is not None:
                 connection.watch(connection)  # another thread may interrupt the wait for the response
+            connection.holds_head = bool(outgoing.body)
             connection.give_up = SystemClock.monotonic() + outgoing.deadline
             response = await connection.handle_async_request(self._request(outgoing))
         except BaseException:
@@ -244,6 +245,8 @@ class AsyncDeadlineConnection(httpcore.AsyncHTTPConnection):
             network_backend=_AsyncBackend(self),
         )
         self.give_up = math.inf
+        self.holds_head = False
+        """Whether the next write is the head of a request with a body: both are sent together, in one packet."""
         self.network_stream: httpcore.AsyncNetworkStream | None = None
         self.watch: Callable[[object], None] | None = None
 
@@ -293,18 +296,16 @@ class _AsyncStream(httpcore.AsyncNetworkStream):
         self._connection = connection
         self._inner = inner
         self._socket = inner.get_extra_info("socket")
-        self._is_begin = True
         self._head = b""
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        if self._head:  # a body without a length
+        if self._head:  # the body is missing
             await self.write(b"", timeout)
-        self._is_begin = True
         return await self._inner.read(max_bytes, self._connection.time_left(timeout, httpcore.ReadTimeout))
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        if buffer and self._is_begin:  # sent with the body, or with the end of the request
-            self._head, self._is_begin = buffer, False
+        if self._connection.holds_head:
+            self._connection.holds_head, self._head = False, buffer
             return
         head, self._head = self._head, b""
         if head or buffer:

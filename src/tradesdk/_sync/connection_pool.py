@@ -94,6 +94,7 @@ class ConnectionPool:
             connection.watch = outgoing.watch
             if connection.watch is not None:
                 connection.watch(connection)  # another thread may interrupt the wait for the response
+            connection.holds_head = bool(outgoing.body)
             connection.give_up = SystemClock.monotonic() + outgoing.deadline
             response = connection.handle_request(self._request(outgoing))
         except BaseException:
@@ -242,6 +243,8 @@ class DeadlineConnection(httpcore.HTTPConnection):
             network_backend=_Backend(self),
         )
         self.give_up = math.inf
+        self.holds_head = False
+        """Whether the next write is the head of a request with a body: both are sent together, in one packet."""
         self.network_stream: httpcore.NetworkStream | None = None
         self.watch: Callable[[object], None] | None = None
 
@@ -291,18 +294,16 @@ class _Stream(httpcore.NetworkStream):
         self._connection = connection
         self._inner = inner
         self._socket = inner.get_extra_info("socket")
-        self._is_begin = True
         self._head = b""
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        if self._head:  # a body without a length
+        if self._head:  # the body is missing
             self.write(b"", timeout)
-        self._is_begin = True
         return self._inner.read(max_bytes, self._connection.time_left(timeout, httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        if buffer and self._is_begin:  # sent with the body, or with the end of the request
-            self._head, self._is_begin = buffer, False
+        if self._connection.holds_head:
+            self._connection.holds_head, self._head = False, buffer
             return
         head, self._head = self._head, b""
         if head or buffer:
