@@ -9,6 +9,7 @@ from ._local.keys import KeyStore
 from ._local.origins import host_of, origin_of
 from ._local.profiles import Profiles
 from ._system.private_files import try_lock
+from ._values.http import is_loopback
 
 __all__ = [
     "KeyStore",
@@ -19,4 +20,5 @@ __all__ = [
     "host_of",
     "origin_of",
     "try_lock",
+    "is_loopback",
 ]
