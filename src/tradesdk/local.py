@@ -9,7 +9,6 @@ from ._local.keys import KeyStore
 from ._local.origins import host_of, origin_of
 from ._local.profiles import Profiles
 from ._system.private_files import try_lock
-from ._values.http import is_loopback
 
 __all__ = [
     "KeyStore",
@@ -20,5 +19,4 @@ __all__ = [
     "host_of",
     "origin_of",
     "try_lock",
-    "is_loopback",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tradesdk import BudgetDetails, PriceDetails, RecipientDetails, TokenDetails, WalletDetails
-from tradesdk.local import is_loopback
+from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import (
     CONFIG,
     CONFLICT,

@@ -302,7 +302,8 @@ def target_of(settings: Settings, *, market: bool = False) -> Target:
     """The target of requests with these settings; `market`: of purchases of market data."""
     if settings.mock:
         return Target(f"mock world {settings.world}", {"mode": "mock", "world": settings.world})
-    from tradesdk.local import host_of, is_loopback, origin_of
+    from tradesdk.local import host_of, origin_of
+    from tradesdk_cli.config.settings import is_loopback
 
     url = settings.market_url if market else settings.base_url
     host, origin = (host_of(url), origin_of(url)) if url else (None, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -146,8 +147,6 @@ def is_loopback(host: str) -> bool:
     """Whether a host is this machine."""
     if host == "localhost":
         return True
-    import ipaddress  # most processes need no more
-
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -6,9 +6,10 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tradesdk.local import KeyStore, host_of, is_loopback, origin_of
+from tradesdk.local import KeyStore, host_of, origin_of
 from tradesdk_cli.config.entries import PROJECT_FILE
 from tradesdk_cli.config.files import problems
+from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.files import atomic_write, remove_partial_files
 from tradesdk_cli.text import bare_key, one_line

@@ -247,6 +247,18 @@ def program_of(flags: Mapping[str, Any]) -> str:
     return f"{program} --mock" if flags.get("mock") else program
 
 
+def is_loopback(host: str) -> bool:
+    """True for this machine's own addresses. The SDK's is in a module that completion would load for nothing else."""
+    if host == "localhost":
+        return True
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def _without_user(url: str | None) -> str | None:
     """Host and database of a URL."""
     if url is None:

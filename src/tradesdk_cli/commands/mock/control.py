@@ -9,7 +9,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from tradesdk.local import host_of, is_loopback, origin_of
+from tradesdk.local import host_of, origin_of
+from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.diagnostics import log_control_request
 from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, UsageProblem
 

@@ -121,7 +121,7 @@ def serve(
 
 def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: bool) -> None:
     """Prints address and keys on stdout, and what to do with them on stderr."""
-    from tradesdk.local import is_loopback
+    from tradesdk_cli.config.settings import is_loopback
 
     key = f"mock_full_{tenant}"
     info = {"url": server.url, "api_key": key, "read_only_key": f"mock_read_{tenant}", "seed": server.world.seed}
