@@ -49,7 +49,7 @@ class RateLimiter(Protocol):
         ...
 
     def claim(self, name: str, /) -> RateClaim:
-        """Ask for one request, just before it is sent. If `wait` is not 0, it is called again after that many seconds.
+        """Ask for one request, just before it is sent. If it has to wait, `claim` is called again after that.
 
         Args:
             name: which rate limit it is: a hash of the API key that the request is sent with.
@@ -153,9 +153,7 @@ class Session:
     def call(self, request: Request[T], *, give_up: float | None = None) -> T:
         """Send `request`, with retries, and read the response. `give_up` is a monotonic time."""
         listener = log_events.listener
-        url = self.base_url + request.target
-        shown = {"method": request.method, "url": url if self.key is None else self.key.hidden_in(url)}
-        with NO_SPAN if listener is None else listener.begin("call", **shown):
+        with NO_SPAN if listener is None else listener.begin("call", **self._described(request)):
             started = self.clock.monotonic()
             if give_up is None:
                 give_up = started + self.deadline
@@ -355,6 +353,10 @@ class Session:
                 late = self.clock.monotonic() > give_up  # the last piece may be late
         if late and cut:
             raise TimeoutError("the response was not complete at the deadline")
+
+    def _described(self, request: Request[T]) -> dict[str, str]:
+        url = self.base_url + request.target
+        return {"method": request.method, "url": url if self.key is None else self.key.hidden_in(url)}
 
     def log(self, outgoing: Outgoing) -> LoggedExchange | None:
         """Log a whole request; None when that is off."""
