@@ -273,7 +273,7 @@ class StreamState:
                 except ValidationError:
                     item = read_other(data)
                 if not isinstance(item, StreamSignal) or item.chain_id != chain:
-                    self._take_other(item, data, mono)
+                    self._read_other(item, data, mono)
                     now = self.clock.at(mono)
                     continue
                 if not self.clock.is_known:
@@ -292,7 +292,7 @@ class StreamState:
             return str(self.decoder.error)
         return None
 
-    def _take_other(self, item: Event, raw: bytes, mono: float) -> None:
+    def _read_other(self, item: Event, raw: bytes, mono: float) -> None:
         if isinstance(item, StreamSignal):
             self._reports.invalid(of_another_chain(item, raw))
         elif isinstance(item, Heartbeat):
