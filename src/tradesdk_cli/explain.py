@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit
 
-from tradesdk import BudgetDetails, PriceDetails, RecipientDetails, TokenDetails, WalletDetails
+from tradesdk.payments import BudgetDetails, PriceDetails, RecipientDetails, TokenDetails, WalletDetails
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import (
     CONFIG,

@@ -28,8 +28,6 @@ from tradesdk import (
     AsyncTradeClient,
     Batch,
     Budget,
-    BudgetDetails,
-    ChainVerdict,
     ChainWitness,
     ConfigError,
     ErrorCode,
@@ -39,7 +37,6 @@ from tradesdk import (
     MarketClient,
     MarketResult,
     PaymentRefusedError,
-    PriceDetails,
     Quote,
     RateLimitError,
     Receipt,
@@ -56,6 +53,7 @@ from tradesdk import (
     wallet_message,
 )
 from tradesdk._values.hints import HINTS
+from tradesdk.payments import BudgetDetails, ChainVerdict, PriceDetails
 
 from .._answers import BASE, CODES, KEY, Service
 from .._clock import START, VirtualClock

@@ -25,7 +25,8 @@ from tradesdk_cli.retries import log_handler, say
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tradesdk import SignalStream, StreamItem
+    from tradesdk import SignalStream
+    from tradesdk.types import StreamItem
     from tradesdk_cli.output.printer import Output
     from tradesdk_mock import MockServer
 
