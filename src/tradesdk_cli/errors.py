@@ -29,7 +29,10 @@ def placed(hint: str | None, program: str) -> str | None:
 
 
 class CliError(Exception):
-    """An error of this program itself."""
+    """An error of this program itself, which `app.run` prints.
+
+    Any function may raise one; docstrings say so only where a caller handles it.
+    """
 
     exit_code = OTHER
     code = "error"

@@ -60,9 +60,6 @@ def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T]) -> T:
     """The result of `read` for the item that `text` names.
 
     The form of an id is tried as an id first, so an id costs no extra request.
-
-    Raises:
-        NotThere, UsageProblem: no item matches, or several.
     """
     from tradesdk import NotFoundError
 
@@ -110,11 +107,7 @@ def _may_name(kind: Kind, text: str) -> bool:
 
 
 def id_of(run: Session, kind: Kind, text: str) -> str:
-    """The id of the item that `text` names, with a note; an id is returned as it is, without a request.
-
-    Raises:
-        NotThere, UsageProblem: no item matches, or several.
-    """
+    """The id of the item that `text` names, with a note; an id is returned as it is, without a request."""
     text = _pasted(text)
     if _is_whole(kind, text) or not _may_name(kind, text):
         return text
@@ -127,11 +120,7 @@ def id_of(run: Session, kind: Kind, text: str) -> str:
 
 
 def the_one(run: Session, kind: Kind, text: str, items: Sequence[T]) -> T | None:
-    """The item that `text` names, with a note; None when none matches.
-
-    Raises:
-        UsageProblem: several match.
-    """
+    """The item that `text` names, with a note; None when none matches."""
     text = _pasted(text)
     found = _matches(kind, text, items)
     if not found:

@@ -76,11 +76,7 @@ def forget_payments(settings: Settings) -> None:
 
 
 def mock_server_class() -> type[MockServer]:
-    """The mock's server.
-
-    Raises:
-        ConfigProblem: the mock's own dependencies are not installed.
-    """
+    """The mock's server."""
     try:
         from tradesdk_mock import MockServer
     except ModuleNotFoundError as missing:
@@ -90,11 +86,7 @@ def mock_server_class() -> type[MockServer]:
 
 
 def usable_file(settings: Settings) -> Path:
-    """The file of a mock world, which may not exist; creates its folder.
-
-    Raises:
-        ConfigProblem: the folder or the file cannot be used.
-    """
+    """The file of a mock world, which may not exist; creates its folder."""
     path = world_file(settings)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -109,11 +101,7 @@ def usable_file(settings: Settings) -> Path:
 
 @contextmanager
 def open_world(settings: Settings) -> Iterator[EmbeddedMock]:
-    """The service with the saved state; a new world is populated first.
-
-    Raises:
-        ConfigProblem: the folder or the file cannot be used.
-    """
+    """The service with the saved state; a new world is populated first."""
     path = usable_file(settings)
     from tradesdk_mock import MockServerError, MockService
 

@@ -138,9 +138,6 @@ class Session:
         """The API key for the service at `address`, and its source; None when there is none.
 
         `market`: the address is that of market data.
-
-        Raises:
-            ConfigProblem: the key is for another address, or cannot be read.
         """
         if self.settings.mock:
             from tradesdk_cli.mockworld import mock_key
@@ -190,9 +187,6 @@ class Session:
         """The wallet that pays: the user's own, or play money in a mock world. None when there is none.
 
         `named` is the value of --wallet.
-
-        Raises:
-            ConfigProblem, ConfigError: it cannot be used.
         """
         from tradesdk_cli.wallet import own_wallet, play_money
 

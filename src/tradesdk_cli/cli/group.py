@@ -155,11 +155,7 @@ _RESULT_OPTIONS = {"output": "-o", "fields": "--fields", "query": "--query", "ou
 
 
 def refuse_result_options(ctx: Any) -> None:
-    """Refuses output options for a command without a result.
-
-    Raises:
-        UsageProblem: an option says how the result is printed, or where.
-    """
+    """Refuses output options for a command without a result."""
     for name, option in _RESULT_OPTIONS.items():
         if ctx.obj.get(name) is not None:
             message = f"{ctx.command_path} prints no result, so it takes no {option}"

@@ -33,11 +33,7 @@ def parse_chain(value: str) -> int:
 
 
 def check_period(start: float | None, end: float | None) -> None:
-    """Refuses a period that ends before it begins.
-
-    Raises:
-        UsageProblem: --since is later than --until.
-    """
+    """Refuses a period that ends before it begins."""
     if start is not None and end is not None and start > end:
         raise UsageProblem("--since is later than --until", "nothing was sent; --help shows what is accepted")
 
@@ -192,11 +188,7 @@ def pages(
         ),
     ] = None,
 ) -> Walk:
-    """The options that all lists share.
-
-    Raises:
-        UsageProblem: options that do not go together.
-    """
+    """The options that all lists share."""
     if everything and limit is not None:
         raise UsageProblem("--limit and --all exclude each other", "leave one of them out")
     total = None if everything else limit if limit is not None else FIRST

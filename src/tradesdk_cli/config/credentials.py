@@ -31,22 +31,14 @@ def store_name(settings: Settings, profile: str, kind: str) -> str:
 
 
 def check_store(settings: Settings, kind: str) -> None:
-    """Refuses a keyring that cannot be used, before the key is typed.
-
-    Raises:
-        ConfigProblem: the reason.
-    """
+    """Refuses a keyring that cannot be used, before the key is typed."""
     if kind == "keyring":
         with problems(), key_store(settings).keyring():
             pass
 
 
 def kept_key(settings: Settings, profile: str, kind: str) -> str:
-    """The saved key.
-
-    Raises:
-        ConfigProblem: there is none, other users can read it, or it cannot be read.
-    """
+    """The saved key."""
     if kind == "file":
         remove_partial_keys(settings)
     with problems():
@@ -54,11 +46,7 @@ def kept_key(settings: Settings, profile: str, kind: str) -> str:
 
 
 def save_key(settings: Settings, profile: str, kind: str, key: str) -> None:
-    """Saves a key, replacing an earlier one.
-
-    Raises:
-        ConfigProblem: it cannot be written.
-    """
+    """Saves a key, replacing an earlier one."""
     store = key_store(settings)
     if kind == "keyring":
         with problems(), store.keyring() as ring:
@@ -78,11 +66,7 @@ def save_key(settings: Settings, profile: str, kind: str, key: str) -> None:
 
 
 def remove_key(settings: Settings, profile: str, kind: str) -> bool:
-    """Removes a key; True when there was one.
-
-    Raises:
-        ConfigProblem: it cannot be removed.
-    """
+    """Removes a key; True when there was one."""
     store = key_store(settings)
     if kind == "keyring":
         with problems(), store.keyring() as ring:
@@ -106,11 +90,7 @@ def remove_partial_keys(settings: Settings) -> bool:
 
 
 def service_key(settings: Settings, address: str, *, market: bool = False) -> tuple[str, str] | None:
-    """The key for the service at `address`, and its source; None when there is none.
-
-    Raises:
-        ConfigProblem: the key is for another address, or cannot be read.
-    """
+    """The key for the service at `address`, and its source; None when there is none."""
     if settings.api_key is not None:
         _refuse_project(settings, address, settings.sources.get("market_url" if market else "base_url", ""))
         return settings.api_key, "TRADE_API_KEY"
@@ -129,11 +109,7 @@ def addresses_of(table: Mapping[str, Any]) -> list[str]:
 
 
 def refuse_http(address: str, settings: str, what: str, travels: str) -> None:
-    """Refuses plain http. The clients do as well, but with hints about their arguments; here the hint names `settings`.
-
-    Raises:
-        ConfigProblem: `travels` would be sent unencrypted.
-    """
+    """Refuses plain http, as the clients do, but with a hint that names our `settings` instead of their arguments."""
     origin = origin_of(address)
     if address.strip().startswith("http://") and isinstance(origin, tuple) and not is_loopback(origin[0]):
         raise ConfigProblem(
@@ -143,12 +119,7 @@ def refuse_http(address: str, settings: str, what: str, travels: str) -> None:
 
 
 def key_from_stdin() -> str:
-    """The first line of standard input.
-
-    Raises:
-        UsageProblem: it is a terminal, which would show the key.
-        ConfigProblem: it is empty.
-    """
+    """The first line of standard input."""
     if sys.stdin.isatty():
         raise UsageProblem(
             "--api-key-stdin reads from a pipe, not from a terminal",

@@ -47,30 +47,18 @@ class Files:
 
     @property
     def profiles(self) -> Mapping[str, Mapping[str, Any]]:
-        """The tables of the profiles, by name.
-
-        Raises:
-            ConfigProblem: they cannot be used.
-        """
+        """The tables of the profiles, by name."""
         with problems():
             return self._saved.tables
 
     @property
     def default_profile(self) -> str | None:
-        """The default profile.
-
-        Raises:
-            ConfigProblem: it is not a name.
-        """
+        """The default profile."""
         with problems():
             return self._saved.default
 
     def profile(self, name: str) -> Mapping[str, Any]:
-        """The table of a profile.
-
-        Raises:
-            ConfigProblem: there is no such profile.
-        """
+        """The table of a profile."""
         with problems():
             return self._saved.named(name)
 
@@ -92,11 +80,7 @@ def problems() -> Iterator[None]:
 
 
 def read_files(environ: Mapping[str, str]) -> Files:
-    """Reads the settings files.
-
-    Raises:
-        ConfigProblem: a file cannot be read or is not TOML, or others can write the one with the addresses.
-    """
+    """Reads the settings files."""
     try:
         folder = config_folder(environ.get("TRADE_HOME"))
     except ConfigProblem:
@@ -123,11 +107,7 @@ def config_folder(home: str | None) -> Path:
 
 
 def data_folder(home: str | None) -> Path:
-    """`TRADE_HOME`, or else the platform's folder for data. It may not exist.
-
-    Raises:
-        ConfigProblem: there is no home folder.
-    """
+    """`TRADE_HOME`, or else the platform's folder for data. It may not exist."""
     with problems():
         return local.data_folder(home)
 
@@ -150,11 +130,7 @@ def find_project() -> Path | None:
 
 
 def expanded(path: str) -> Path:
-    """A typed path, with `~` as the home folder.
-
-    Raises:
-        ConfigProblem: there is no home folder, or it is a URL.
-    """
+    """A typed path, with `~` as the home folder."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path):  # it may contain a password
         raise ConfigProblem("a URL was given as a path", "give a path; for a ledger in a database: TRADE_FLEET")
     try:
@@ -178,9 +154,6 @@ def changing(path: Path) -> Iterator[tuple[dict[str, Any], Callable[[Sequence[st
 
     A table is named by its parts; no parts: the top level. A new file is readable by its owner only. A link is
     followed.
-
-    Raises:
-        ConfigProblem: the file is not TOML, cannot be written, or cannot be changed without losing comments.
     """
     real = Path(os.path.realpath(path))
     with _file_errors(path):
@@ -210,11 +183,7 @@ def _table(path: Path, text: str) -> dict[str, Any]:
 
 
 def edited(text: str, path: Path, table: Sequence[str], values: Mapping[str, Any]) -> str:
-    """The text with settings of one table changed; None removes one. `path` is for error messages.
-
-    Raises:
-        ConfigProblem: the text is not TOML, or too unusual to be changed without losing comments.
-    """
+    """The text with settings of one table changed; None removes one. `path` is for error messages."""
     wanted = _table(path, text)
     _put(wanted, table, values)
     if wanted == _table(path, text):

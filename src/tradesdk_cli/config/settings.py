@@ -82,19 +82,11 @@ class Settings:
     """Warnings about unexpected sources of settings."""
 
     def data_folder(self) -> Path:
-        """The folder for data.
-
-        Raises:
-            ConfigProblem: there is no home folder.
-        """
+        """The folder for data."""
         return data_folder(None) if self.home is None else self.home
 
     def config_folder(self) -> Path:
-        """The folder of `config.toml` and the saved keys.
-
-        Raises:
-            ConfigProblem: there is no home folder.
-        """
+        """The folder of `config.toml` and the saved keys."""
         if self.files.config_file is None:
             raise ConfigProblem("there is no home folder for settings", "set HOME, or TRADE_HOME to a folder")
         return self.files.config_file.parent
@@ -111,10 +103,6 @@ def resolve(
     """The settings from `flags` (absent or None: not given), `environ` and `files`.
 
     With `new_profile`, or without `files`, the named profile may not exist.
-
-    Raises:
-        UsageProblem: flags that contradict each other or have unusable values.
-        ConfigProblem: a variable or a file with an unusable value, or a profile that is not there.
     """
     _check_flags(flags)
     new_profile = new_profile or files is None

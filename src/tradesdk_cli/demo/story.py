@@ -67,11 +67,7 @@ class DemoFailed(CliError):
 
 
 def run_tour(out: Output) -> None:
-    """Runs the whole demo and prints it.
-
-    Raises:
-        DemoFailed: an answer was wrong.
-    """
+    """Runs the whole demo and prints it."""
     began = time.perf_counter()
     server_class = mock_server_class()
     from tradesdk import TradeClient, TradeError

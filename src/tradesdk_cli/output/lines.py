@@ -25,11 +25,7 @@ class Lines:
     """The lines of a stream, in the requested format, on stdout or appended to the file of `--out`."""
 
     def __init__(self, out: Output, columns: Sequence[Column], names: Iterable[str]) -> None:
-        """`columns` are those of a table, `names` the items' fields. Prints nothing yet.
-
-        Raises:
-            UsageProblem: the format needs the end of the data, or the file has other columns.
-        """
+        """`columns` are those of a table, `names` the items' fields. Prints nothing yet."""
         self._out, self._columns, self._file = out, columns, out.file
         self.form = out.format_for(many=True)
         """The format."""

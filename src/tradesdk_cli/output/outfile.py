@@ -42,12 +42,7 @@ class OutFile:
     """The file of `--out`."""
 
     def __init__(self, path: Path, *, by_ending: bool = False) -> None:
-        """Checks that it can be written; creates nothing. `by_ending`: the ending must be that of a format.
-
-        Raises:
-            UsageProblem: it is a folder, its folder does not exist, one of them may not be written, or the ending has
-                no format.
-        """
+        """Checks that it can be written; creates nothing. `by_ending`: the ending must be that of a format."""
         path = expanded(str(path))
         self.shown = visible(str(path))
         self.form = ENDINGS.get(path.suffix.lower())
@@ -110,11 +105,7 @@ class OutFile:
             self._file = _opened(self.path)
 
     def columns(self, form: str, names: Sequence[str], *, chosen: bool) -> list[str] | None:
-        """The columns of the file, for rows with `names`, perhaps `chosen` by `--fields`. None without any.
-
-        Raises:
-            UsageProblem: the rows do not match them.
-        """
+        """The columns of the file, for rows with `names`, perhaps `chosen` by `--fields`. None without any."""
         if form not in ROWS or self._special or not self.path.is_file():
             return None
         with self._file_errors(), self.path.open("rb") as file:

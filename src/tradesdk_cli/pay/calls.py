@@ -43,11 +43,7 @@ class Call:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """The tokens, split at commas: `ETH,BRETT` are two.
-
-        Raises:
-            UsageProblem: there are only commas.
-        """
+        """The tokens, split at commas: `ETH,BRETT` are two."""
         tokens = tuple(
             name.strip() for text in self.tokens for name in text.split(",") if name.strip() or "," not in text
         )
@@ -78,11 +74,7 @@ class Call:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The arguments of the SDK's method.
-
-        Raises:
-            UsageProblem: a token is invalid.
-        """
+        """The arguments of the SDK's method."""
         if "tokens" not in self.takes:
             return dict(self.arguments)
         tokens: list[Any] = list(self.tokens)
@@ -112,11 +104,7 @@ class Call:
 
 
 def split_token(text: str) -> tuple[str, int | None]:
-    """`BRETT:5` as BRETT and 5.
-
-    Raises:
-        UsageProblem: the text after the colon is not a number.
-    """
+    """`BRETT:5` as BRETT and 5."""
     name, colon, number = text.rpartition(":")
     if not colon:
         return text, None

@@ -39,11 +39,7 @@ class Terms:
     send_api_key: bool = False
 
     def check(self, call: Call) -> None:
-        """Refuses options that cannot be combined.
-
-        Raises:
-            UsageProblem: its hint has the next step.
-        """
+        """Refuses options that cannot be combined."""
         if self.max_price is not None:
             amount_of("--max-price", self.max_price)
         if len(call.tokens) > MOST:
@@ -54,11 +50,7 @@ class Terms:
 
 
 def amount_of(option: str, text: str) -> str:
-    """An amount in dollars as typed, checked by the SDK.
-
-    Raises:
-        UsageProblem: a sign, an exponent, too many decimals.
-    """
+    """An amount in dollars as typed, checked by the SDK."""
     from tradesdk import Budget, InvalidArgumentError
 
     try:
@@ -86,9 +78,6 @@ def market_client(
         wallet: the signer; None: nothing is signed.
         send_api_key: send the API key of the account as well.
         at: the service's address, if known.
-
-    Raises:
-        ConfigProblem: there is no address.
     """
     from tradesdk import ChainWitness, MarketClient
 

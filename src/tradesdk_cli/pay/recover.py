@@ -26,12 +26,7 @@ class NoSuchPayment(CliError):
 
 
 def find_payment(run: Session, payment_id: str) -> Payment:
-    """The payment with this id, or the only one whose id begins with it.
-
-    Raises:
-        NoSuchPayment: the ledger has none.
-        UsageProblem: it has several.
-    """
+    """The payment with this id, or the only one whose id begins with it."""
     from tradesdk_cli.lookup import PAYMENTS, the_one
 
     payment = run.ledger.get(payment_id)

@@ -45,12 +45,7 @@ class Wanted:
 
 
 def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> None:
-    """Draws a token's price at its signals.
-
-    Raises:
-        NotThere: no signals have such a token.
-        UsageProblem: several tokens have this symbol.
-    """
+    """Draws a token's price at its signals."""
     chains = [chain] if chain is not None else list(CHAINS.values())
     named = " or ".join(CHAIN_NAMES[number] for number in chains)
     limited = wanted.start is not None or wanted.end is not None

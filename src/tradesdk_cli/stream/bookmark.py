@@ -95,9 +95,6 @@ def last_bookmark(run: Session, chain: int, filters: Mapping[str, object]) -> tu
 
     Each combination of filters and output file has its own position. It is that of the last run with `--since last`,
     or, before there was any, of the last run without.
-
-    Raises:
-        ConfigProblem: there is no API key.
     """
     stem = _stem(run, chain, filters)
     file = _with(stem, ".json")

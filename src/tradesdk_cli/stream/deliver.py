@@ -64,11 +64,7 @@ class Delivery:
         resumes: bool = False,
         marks: tuple[str, ...] = ("replayed", "late"),
     ) -> None:
-        """`resumes`: it continues an earlier run. `marks`: flags of a signal besides its fields.
-
-        Raises:
-            UsageProblem: the format or the file of --out cannot be used.
-        """
+        """`resumes`: it continues an earlier run. `marks`: flags of a signal besides its fields."""
         from tradesdk import StreamSignal
         from tradesdk_cli.output.columns import STREAM
         from tradesdk_cli.output.lines import Lines

@@ -94,11 +94,7 @@ class Command:
 
 
 def parse_command(line: str, timeout: float) -> Command:
-    """The command that `line` means.
-
-    Raises:
-        UsageProblem: it cannot be split into words, has an unknown placeholder, or its program does not exist.
-    """
+    """The command that `line` means."""
     try:
         words = shlex.split(line)
     except ValueError as error:

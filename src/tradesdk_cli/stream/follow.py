@@ -58,10 +58,6 @@ def follow(
     """Delivers the signals of a stream until the end, and prints the sum.
 
     `back`: it begins in the past. `duration` and `idle` are in seconds.
-
-    Raises:
-        Interrupted: Ctrl-C or SIGTERM.
-        ClosedPipe: the reader of the output has gone.
     """
     stats: StreamStats | None = None
     reason = None

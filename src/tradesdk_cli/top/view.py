@@ -204,11 +204,7 @@ def _cut(line: Text, width: int) -> Text:
 
 
 def show_board(run: Session, chain: int | None) -> None:
-    """Shows the board until q.
-
-    Raises:
-        Interrupted: Ctrl-C, SIGTERM or SIGHUP; the terminal is restored.
-    """
+    """Shows the board until q."""
     out, board = run.out, Board(target=run.target().text, chain=chain)
     run.settings = replace(run.settings, retries=0)  # the reader tries again, and shows that
     run.out = HeldOutput(out, board)

@@ -34,13 +34,7 @@ class ControlProblem(CliError):
 
 
 def send(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> dict[str, Any]:
-    """The response of `/_mock/{path}` on this run's mock. `body` is sent as JSON, or is a state file.
-
-    Raises:
-        ConfigProblem: the URL is not of this machine.
-        ControlProblem: nothing answers there, or not in time, or it is not a mock server.
-        RefusedByMock: it refused.
-    """
+    """The response of `/_mock/{path}` on this run's mock. `body` is sent as JSON, or is a state file."""
     answer = _parsed(fetch(run, method, path, body))
     if not isinstance(answer, dict):
         raise no_mock(run)
@@ -165,11 +159,7 @@ def forget_old_state(run: Session) -> None:
 
 
 def pairs(words: Iterable[str], look: str) -> dict[str, str]:
-    """`NAME=VALUE` words as a dictionary.
-
-    Raises:
-        UsageProblem: a word without `=`, or a name that comes twice.
-    """
+    """`NAME=VALUE` words as a dictionary."""
     found: dict[str, str] = {}
     for text in words:
         name, equals, value = text.partition("=")
