@@ -61,7 +61,7 @@ def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T]) -> T:
 
     The form of an id is tried as an id first, so an id costs no extra request.
     """
-    from tradesdk import NotFoundError
+    from tradesdk import ConfigError, NotFoundError
 
     text = _pasted(text)
     missing: Exception | None = None
@@ -78,7 +78,7 @@ def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T]) -> T:
             missing = error
     try:
         found = id_of(run, kind, text)
-    except (NotFoundError, ConfigProblem):
+    except (NotFoundError, ConfigError, ConfigProblem):
         if missing is None:
             raise
         raise missing from None  # this kind has no list to search
@@ -128,7 +128,11 @@ def the_one(run: Session, kind: Kind, text: str, items: Sequence[T]) -> T | None
     shown = one_line(text, 80)
     if len(found) > 1:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        listed = ", ".join(_described(kind, item) for item in found[:_SHOWN])
+        described = (
+            [one_line(item.id, 80), *(f"({one_line(name, 40)})" for name in _names(kind, item)[:1])]
+            for item in found[:_SHOWN]
+        )
+        listed = ", ".join(map(" ".join, described))
         raise UsageProblem(f"{len(found)} {kind.many} match {shown}: {listed}{more}", "use the id of the one you mean")
     item = found[0]
     if item.id != text:
@@ -153,11 +157,6 @@ def _matches(kind: Kind, text: str, items: Sequence[Any]) -> list[Any]:
 
 def _names(kind: Kind, item: Any) -> list[str]:
     return [getattr(item, name) for name in kind.names]
-
-
-def _described(kind: Kind, item: Any) -> str:
-    names = "".join(f" ({one_line(name, 40)})" for name in _names(kind, item)[:1])
-    return f"{one_line(item.id, 80)}{names}"
 
 
 def _not_there(run: Session, kind: Kind, text: str, items: Sequence[Any]) -> NotThere:

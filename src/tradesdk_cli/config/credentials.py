@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk.local import KeyStore, host_of, origin_of
 from tradesdk_cli.config.entries import PROJECT_FILE
-from tradesdk_cli.config.files import problems
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.files import atomic_write, remove_partial_files
@@ -25,31 +24,11 @@ def key_store(settings: Settings) -> KeyStore:
     return KeyStore(settings.config_folder(), settings.home)
 
 
-def store_name(settings: Settings, profile: str, kind: str) -> str:
-    """The place of a saved key, for people; `kind` is `file` or `keyring`."""
-    return key_store(settings).where(profile, kind)
-
-
-def check_store(settings: Settings, kind: str) -> None:
-    """Refuses a keyring that cannot be used, before the key is typed."""
-    if kind == "keyring":
-        with problems(), key_store(settings).keyring():
-            pass
-
-
-def kept_key(settings: Settings, profile: str, kind: str) -> str:
-    """The saved key."""
-    if kind == "file":
-        remove_partial_keys(settings)
-    with problems():
-        return key_store(settings).read(profile, kind)
-
-
 def save_key(settings: Settings, profile: str, kind: str, key: str) -> None:
     """Saves a key, replacing an earlier one."""
     store = key_store(settings)
     if kind == "keyring":
-        with problems(), store.keyring() as ring:
+        with store.keyring() as ring:
             ring.set_password(*store.account(profile), key)
         return
     path = store.file(profile)
@@ -69,7 +48,7 @@ def remove_key(settings: Settings, profile: str, kind: str) -> bool:
     """Removes a key; True when there was one."""
     store = key_store(settings)
     if kind == "keyring":
-        with problems(), store.keyring() as ring:
+        with store.keyring() as ring:
             if ring.get_password(*store.account(profile)) is None:
                 return False
             ring.delete_password(*store.account(profile))
@@ -100,7 +79,10 @@ def service_key(settings: Settings, address: str, *, market: bool = False) -> tu
     own = addresses_of(settings.table)
     if origin_of(address) not in map(origin_of, own):
         raise _elsewhere(name, own, address, settings.sources.get("market_url" if market else "base_url", ""))
-    return kept_key(settings, name, kept), f"profile {name} ({store_name(settings, name, kept)})"
+    if kept == "file":
+        remove_partial_keys(settings)
+    store = key_store(settings)
+    return store.read(name, kept), f"profile {name} ({store.where(name, kept)})"
 
 
 def addresses_of(table: Mapping[str, Any]) -> list[str]:
@@ -141,8 +123,7 @@ def _refuse_project(settings: Settings, address: str, source: str) -> None:
     """Refuses to send the environment's key to the address of a profile that only a project file chose."""
     if not settings.sources.get("profile", "").startswith(PROJECT_FILE) or not source.startswith("profile "):
         return
-    files = settings.files
-    usual = files.profiles.get(files.default_profile or "", {})
+    usual = settings.saved.tables.get(settings.saved.default or "", {})
     if origin_of(address) in map(origin_of, addresses_of(usual)):
         return
     name, to = settings.profile, host_of(address)

@@ -102,7 +102,7 @@ class Lines:
             columns = columns_of([item], self._columns) if out.selection.fields else self._columns
             self._table = table = GrowingTable(columns, item, out.width, unix=out.settings.times == "unix")
             if table.left_out:
-                out.foot(f"not shown: {table.left_out} (-o ndjson has all)")
+                out.note(f"not shown: {table.left_out} (-o ndjson has all)")
             begin = out.drawn(lambda console: console.print(table.header()))
         row = self._table.row(item)
         return begin + out.drawn(lambda console: console.print(row))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from inspect import Parameter, signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.text import plural
+
+if TYPE_CHECKING:
+    from tradesdk import Payment
 
 ENDPOINTS = {
     "signals": "token-signals",
@@ -24,8 +27,6 @@ ENDPOINTS = {
 """Verbs of `trade market`, and the endpoints that they call."""
 MOST = 5
 """Maximum of tokens in one request."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -88,19 +89,14 @@ class Call:
         """A short description: `token-prices for 2 tokens`."""
         return self.endpoint + (f" for {plural(len(self.tokens), 'tokens')}" if self.tokens else "")
 
-    def body(self) -> dict[str, Any]:
-        """The request, for people."""
-        extra = self.arguments
-        if self.verb == "top":
-            return _sent(sortBy=extra.get("sort_by"), limit=extra.get("limit"))
-        if "tokens" not in self.takes:
-            return _sent(limit=extra.get("limit"))
-        pairs = map(split_token, self.tokens) if self.verb == "signals" else ((name, None) for name in self.tokens)
-        tokens = [_sent(identifier=name.strip(), limit=limit or extra.get("limit")) for name, limit in pairs]
-        dates = _sent(
-            startDate=_iso(extra.get("start")), endDate=_iso(extra.get("end")), signalType=extra.get("signal_type")
-        )
-        return {"tokens": tokens, **dates}
+
+_VERBS = {f"/v1/{endpoint}": verb for verb, endpoint in ENDPOINTS.items()}
+
+
+def verb_of(payment: Payment) -> str:
+    """The verb of `trade market` for a payment."""
+    path = urlsplit(payment.url).path
+    return _VERBS.get(path[path.rfind("/v1/") :], "prices")
 
 
 def split_token(text: str) -> tuple[str, int | None]:
@@ -111,15 +107,3 @@ def split_token(text: str) -> tuple[str, int | None]:
     if not (number.isascii() and number.isdigit() and len(number) < 10 and name):
         raise UsageProblem(f"{text!r} is not a token", "a token's own number of signals follows a colon: BRETT:5")
     return name, int(number)
-
-
-def _sent(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _iso(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    moment = (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None)
-    precision = "seconds" if not moment.microsecond else "microseconds" if moment.microsecond % 1000 else "milliseconds"
-    return moment.isoformat(timespec=precision) + "Z"
