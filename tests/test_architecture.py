@@ -184,9 +184,15 @@ def test_third_party_packages_of_the_sdk() -> None:
 def test_psycopg_is_used_by_its_documented_modules() -> None:
     """Its generators and what waits for them may change with any release."""
     used = {one.target for one in alive() if one.top == "psycopg"}
-    conninfo = {"psycopg.conninfo.conninfo_to_dict", "psycopg.conninfo.make_conninfo"}
-    assert used <= {"psycopg", "psycopg.Error", "psycopg.adapt.Dumper", *conninfo} | {
-        f"psycopg.pq.{name}" for name in ("Format", "TransactionStatus")
+    assert used <= {"psycopg", "psycopg.Error"} | {
+        f"psycopg.{module}.{name}"
+        for module, names in {
+            "adapt": ("Dumper", "PyFormat"),
+            "conninfo": ("conninfo_to_dict", "make_conninfo"),
+            "pq": ("ConnStatus", "DiagnosticField", "ExecStatus", "Format", "TransactionStatus"),
+            "pq.abc": ("PGresult",),  # only as a type
+        }.items()
+        for name in names
     }
 
 

@@ -25,12 +25,14 @@ class Quote:
 
     Attributes:
         path: the endpoint, such as `/v1/token-prices`.
+        body: the body of the request, as it would be sent: JSON.
         tokens: the number of tokens; None if the price does not depend on it.
         amount: micro-dollars.
         spending: what is spent, and the limits.
     """
 
     path: str
+    body: bytes
     tokens: int | None
     amount: int
     spending: Spending
