@@ -524,7 +524,7 @@ from tests.unit._ledger import HEADER, NOW, PLENTY, submitted, told
 from tradesdk import Budget
 from tradesdk import LedgerError
 from tradesdk import Ledger
-from tradesdk import ReasonCode
+from tradesdk.payments import ReasonCode
 
 disk = sys.argv[1]
 
