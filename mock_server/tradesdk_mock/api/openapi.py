@@ -36,7 +36,9 @@ def respond(request: Request) -> Response:
     """GET /openapi.json; ApiError (405) for another method."""
     if request.method != "GET":
         raise wrong_method(request.method, ("GET",))
-    return Response(200, {**document(), "servers": [{"url": _address(request)}]})
+    whole = document()
+    first = {name: whole[name] for name in ("openapi", "info")}
+    return Response(200, first | {"servers": [{"url": _address(request)}]} | whole)
 
 
 def _address(request: Request) -> str:
