@@ -107,6 +107,7 @@ def test_version_loads_nothing_else() -> None:
     )
     assert done.stdout.splitlines()[1].split() == [
         "tradesdk",
+        "tradesdk._exports",
         "tradesdk._version",
         "tradesdk_cli",
         "tradesdk_cli.__main__",
