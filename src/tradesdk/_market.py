@@ -212,7 +212,7 @@ def _counted(tokens: Sequence[TokenQuery]) -> tuple[int | None, tuple[str, ...]]
 def one_batch(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> list[TokenQuery]:
     """1 to 5 tokens, without duplicates; with `limits`, each may have its own limit."""
     given = _several(tokens)
-    queries = [_token(place, one, limits) for place, one in enumerate(islice(given, MAX_BATCH + 1))]
+    queries = [_token(index, one, limits) for index, one in enumerate(islice(given, MAX_BATCH + 1))]
     if not queries:
         raise InvalidArgumentError(f"tokens must be 1 to {MAX_BATCH} tokens, not none", hint=_TOKENS)
     if len(queries) > MAX_BATCH:
@@ -232,8 +232,8 @@ def one_batch(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> li
 def distinct(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> list[TokenQuery]:
     """Tokens in any number, without duplicates, in their first order."""
     seen: dict[str, TokenQuery] = {}
-    for place, given in enumerate(_several(tokens)):
-        one = _token(place, given, limits)
+    for index, given in enumerate(_several(tokens)):
+        one = _token(index, given, limits)
         earlier = seen.setdefault(one.identifier.casefold(), one)
         if earlier.limit != one.limit:
             raise InvalidArgumentError(
@@ -250,8 +250,8 @@ def _several(tokens: Iterable[str | TokenQuery]) -> Iterable[object]:
     return tokens
 
 
-def _token(place: int, given: object, limits: bool) -> TokenQuery:
-    at = f"tokens[{place}]"
+def _token(index: int, given: object, limits: bool) -> TokenQuery:
+    at = f"tokens[{index}]"
     name, limit = given, None
     if isinstance(given, TokenQuery):
         name, limit = given.identifier, optional_whole(f"{at}.limit", given.limit, 1, MAX_SIGNALS)
@@ -382,16 +382,11 @@ def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -
     answer: MarketAnswer[D] = validated(_validator(data), data.__name__, method, url, response)
     if answer.success and answer.data is not None and answer.error is None:
         return answer.data
-    if answer.data is not None and answer.error is not None:
-        reason = "the response has both data and an error"
-    elif answer.data is None and answer.error is None:
-        reason = "the response has neither data nor an error"
-    elif answer.data is not None:
-        reason = "the response has data, but success is false"
-    elif answer.success:
-        reason = "the response has an error, but success is true"
-    else:
-        reason = f"the response ({response.status}) is a failure"
+    reason = f"the response ({response.status}) is a failure"
+    if answer.success or answer.data is not None or answer.error is None:
+        given = [name for name in ("data", "error") if getattr(answer, name) is not None]
+        has = f"has {' and '.join(given)}" if given else "has neither data nor an error"
+        reason = f"the response {has}, and success is {str(answer.success).lower()}"
     message = "" if answer.error is None else f": {printable(answer.error, 200)}"
     raise APIResponseError(
         f"expected {data.__name__}, but {reason}{message}", method=method, url=url, response=response

@@ -141,7 +141,10 @@ def run(argv: list[str]) -> int:
 
         problem = problem_of(error, program_of(flags))
         if flags.get("verbose") and problem.code == "internal":
-            _print_traceback()
+            import traceback
+
+            for line in traceback.format_exc().splitlines():
+                print(visible(line), file=sys.stderr)
     if problem.exit_code == UsageProblem.exit_code:
         from tradesdk_cli.config.settings import requested_output
 
@@ -172,13 +175,6 @@ def _report(problem: Problem, flags: dict[str, Any]) -> int:
     with contextlib.suppress(ClosedPipe, BrokenPipeError):
         Notes(settings, os.environ).problem(problem)
     return problem.exit_code
-
-
-def _print_traceback() -> None:
-    import traceback
-
-    for line in traceback.format_exc().splitlines():
-        print(visible(line), file=sys.stderr)
 
 
 def _flush() -> None:

@@ -82,11 +82,6 @@ def approve(run: Session, change: Change, *, yes: bool, dry_run: bool | None) ->
     """True when `change` may be carried out; `dry_run` prints it instead. None: the command has no `--dry-run`.
 
     First, stderr shows the target and the change: lines for people, one object for programs.
-
-    Raises:
-        UsageProblem: there is no terminal, and `--yes` is missing.
-        Declined: the person answered no.
-        Interrupted: Ctrl-C instead of an answer.
     """
     out = run.out
     if dry_run:
@@ -113,23 +108,14 @@ def approve(run: Session, change: Change, *, yes: bool, dry_run: bool | None) ->
 
 
 def check(what: str, *, yes: bool, dry_run: bool | None) -> None:
-    """Refuses a change that cannot be confirmed, before any request.
-
-    Raises:
-        UsageProblem: there is no terminal, and `--yes` is missing.
-    """
+    """Refuses a change that cannot be confirmed, before any request."""
     if not yes and not dry_run and not can_ask():
         hint = "add --yes" + ("" if dry_run is None else ", or --dry-run")
         raise UsageProblem(f"--yes is needed to {one_line(what)}: there is no terminal to ask on", hint)
 
 
 def agree(what: str, *, yes: bool) -> None:
-    """Asks before `what` is done, for a change without a request and without `--dry-run`.
-
-    Raises:
-        UsageProblem: there is no terminal, and `--yes` is missing.
-        Declined: the person answered no.
-    """
+    """Asks before `what` is done, for a change without a request and without `--dry-run`."""
     check(what, yes=yes, dry_run=None)
     if not yes and not ask(f"{what}?"):
         raise Declined("nothing was changed")

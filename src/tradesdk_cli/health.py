@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tradesdk_cli.config.settings import DEFAULT
 from tradesdk_cli.errors import CONFIG, OTHER
-from tradesdk_cli.text import dollars, maybe_dollars, one_line, plural, usd
+from tradesdk_cli.explain import problem_of
+from tradesdk_cli.pay.records import LIMITS, left_over, spending_record
+from tradesdk_cli.retries import log_handler
+from tradesdk_cli.text import dollars, maybe_dollars, one_line, plural, usd, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rich.console import Console
 
-    from tradesdk import MarketClient, TradeClient
+    from tradesdk import ConfigError, MarketClient, TradeClient
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.errors import ConfigProblem
     from tradesdk_cli.output.printer import Output
@@ -70,8 +73,6 @@ def run(name: str, check: Callable[[], Sequence[Finding]]) -> Sequence[Finding]:
     try:
         return check()
     except Exception as error:
-        from tradesdk_cli.explain import problem_of
-
         problem = problem_of(error)
         message = problem.headline if problem.code != "internal" else f"could not be checked: {type(error).__name__}"
         facts = {"code": problem.code} | ({} if problem.status is None else {"http_status": problem.status})
@@ -82,7 +83,7 @@ _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 _TITLES = {"base_url": "address", "market_url": "market data", "rpc_url": "node"}
 
 
-def settings(chosen: Settings, environ: Mapping[str, str], broken: ConfigProblem | None) -> list[Finding]:
+def settings(chosen: Settings, environ: Mapping[str, str], broken: ConfigProblem | ConfigError | None) -> list[Finding]:
     """The settings with their sources, and proxies. `broken`: why not all could be read."""
     from tradesdk_cli.config.credentials import without_password
 
@@ -102,7 +103,7 @@ def settings(chosen: Settings, environ: Mapping[str, str], broken: ConfigProblem
     proxies = {name: environ.get(name) or environ.get(name.lower()) for name in _PROXIES}
     facts["proxies"] = {name: without_password(value) for name, value in proxies.items() if value}
     parts += [f"{name} {value}" for name, value in facts["proxies"].items()]
-    file = chosen.files.config_file
+    file = chosen.saved.file
     facts["config_file"] = None if file is None else str(file)
     found = [Finding("settings", "ok", "; ".join(parts) or "none: every setting has its default", None, facts)]
     for warning in chosen.warnings:
@@ -146,8 +147,6 @@ ClientT = TypeVar("ClientT", "TradeClient", "MarketClient")
 @contextmanager
 def _single_try(run: Session, client: ClientT) -> Iterator[tuple[ClientT, LastAnswer]]:
     """A copy of `client` without retries, and its last response."""
-    from tradesdk_cli.retries import log_handler
-
     last = LastAnswer(run.now)
     with log_handler(last.handle, log="tradesdk.wire", alone=True):
         yield client.with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT), last
@@ -231,8 +230,8 @@ def _on_chain(run: Session, found: Finding, address: str, environ: Mapping[str, 
     fund = f"add USDC on Base to {address}"
     if run.settings.mock:
         fund = f"{run.settings.program} mock payments set-balance {address} 10"
-        http = run.enter(run.mock.http_client())
-        node = ChainWitness(run.mock.service.rpc_url, http_client=http)
+        http = run.stack.enter_context(run.mock.transport().http_client())
+        node = ChainWitness(run.mock.rpc_url, http_client=http)
     elif run.settings.rpc_url is not None:
         node = ChainWitness(*environ["TRADE_RPC_URL"].split(), timeout=TIMEOUT)
     else:
@@ -251,11 +250,10 @@ def _on_chain(run: Session, found: Finding, address: str, environ: Mapping[str, 
 def _key(run: Session, environ: Mapping[str, str]) -> list[Finding]:
     """The source of the key, and its address."""
     from tradesdk import ConfigError, LocalSigner, keystore_address
-    from tradesdk_cli.explain import problem_of
     from tradesdk_cli.wallet import KEY, KEYSTORE, keystore_path, play_money
 
     if run.settings.mock:
-        address = play_money(run.mock.service.world.seed, lambda _: None).address
+        address = play_money(run.mock.world.seed, lambda _: None).address
         message = f"play money of the mock world {run.settings.world}"
         return [Finding("wallet", "ok", message, None, {"source": "mock", "address": address})]
     if environ.get(KEY):
@@ -288,7 +286,6 @@ def _key(run: Session, environ: Mapping[str, str]) -> list[Finding]:
 def ledger(run: Session) -> list[Finding]:
     """Whether the ledger is consistent, payments in doubt, and what is left of the budgets."""
     from tradesdk import Budget, PaymentStage
-    from tradesdk_cli.pay.records import LIMITS, left_over, spending_record
 
     budget = Budget.from_environment()
     facts: dict[str, Any] = {"file": run.ledger_name}
@@ -375,7 +372,6 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
         from rich.text import Text
 
         from tradesdk_cli.output.table import print_line
-        from tradesdk_cli.text import visible
 
         for one in findings:
             style = STYLES[one.status]

@@ -11,7 +11,8 @@ from random import random as dice
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from tradesdk import Failure, FailureCause, Operation, RetryAction, RetryPolicy, RetryWait, SystemClock, Timeout
+from tradesdk import RetryPolicy, SystemClock, Timeout
+from tradesdk.types import Failure, FailureCause, Operation, RetryAction, RetryWait
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:

@@ -75,7 +75,7 @@ def toolbox(
         with start_blocking_portal() as portal, portal.wrap_async_context_manager(tools):
             yield Box(tools, portal)
     finally:
-        run.close()
+        run.stack.close()
         os.environ.clear()
         os.environ.update(before)
 

@@ -59,8 +59,9 @@ def test_values_that_an_option_does_not_have(server: MockService, options: dict[
     with pytest.raises(ValueError, match=message):
         server.set_gaps(**{"range_status": "400", **options})
     assert server.gaps == before
-    with pytest.raises(ValueError if options.keys() <= before.as_dict().keys() else TypeError, match=message):
-        GapOptions(**options)
+    if options.keys() <= before.as_dict().keys():
+        with pytest.raises(ValueError, match=message):
+            GapOptions(**options)
 
 
 def test_options_are_values() -> None:

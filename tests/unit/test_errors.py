@@ -20,7 +20,6 @@ from tradesdk import (
     APIError,
     APIStatusError,
     Budget,
-    BudgetDetails,
     CheckpointError,
     ConfigError,
     InvalidArgumentError,
@@ -39,6 +38,7 @@ from tradesdk import (
     keystore_address,
 )
 from tradesdk._values.text import printable
+from tradesdk.payments import BudgetDetails
 from tradesdk.payments.messages import rejected
 
 from .._payments import payment

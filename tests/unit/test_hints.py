@@ -28,8 +28,6 @@ from tradesdk import (
     AsyncTradeClient,
     Batch,
     Budget,
-    BudgetDetails,
-    ChainVerdict,
     ChainWitness,
     ConfigError,
     ErrorCode,
@@ -39,7 +37,6 @@ from tradesdk import (
     MarketClient,
     MarketResult,
     PaymentRefusedError,
-    PriceDetails,
     Quote,
     RateLimitError,
     Receipt,
@@ -56,6 +53,7 @@ from tradesdk import (
     wallet_message,
 )
 from tradesdk._values.hints import HINTS
+from tradesdk.payments import BudgetDetails, ChainVerdict, PriceDetails
 
 from .._answers import BASE, CODES, KEY, Service
 from .._clock import START, VirtualClock
@@ -489,7 +487,7 @@ def test_an_update_of_nothing_is_refused(given: dict[str, Any]) -> None:
 def test_money_is_shown_in_dollars_under_the_name_that_has_dollars() -> None:
     ledger = Ledger.memory()
     spending = ledger.spending(Budget(per_day="5"), now=0)
-    quote = Quote(path="/v1/x", tokens=1, amount=30_000, spending=spending)
+    quote = Quote(path="/v1/x", body=b"{}", tokens=1, amount=30_000, spending=spending)
     result = MarketResult(data=None, quote=quote)
     receipt = Receipt(success=True, transaction="0x", network="base", amount=30_000, raw={})
     details = BudgetDetails(cost=Decimal("0.06"), limit="per_day", limit_amount=Decimal(5), left=Decimal("1E-6"))

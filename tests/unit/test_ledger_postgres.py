@@ -20,22 +20,14 @@ import certifi
 import psycopg
 import pytest
 
-from tradesdk import (
-    ConfigError,
-    FleetError,
-    Ledger,
-    LedgerError,
-    PaymentRefusedError,
-    ReasonCode,
-    SystemClock,
-    TradeError,
-)
+from tradesdk import ConfigError, FleetError, Ledger, LedgerError, PaymentRefusedError, SystemClock, TradeError
 from tradesdk._fleet.member import MemberLink
 from tradesdk._postgres import connection, link
 from tradesdk._postgres.connection import Connection, Statement, connect
 from tradesdk._postgres.server import Server, server
 from tradesdk._values.row import Row
 from tradesdk.fleet import create_tables, status
+from tradesdk.payments import ReasonCode
 from tradesdk.payments.ledger.changes import Record
 from tradesdk.payments.ledger.postgres import PostgresEngine
 from tradesdk.payments.state_machine import DELIVERED, OPEN, Report

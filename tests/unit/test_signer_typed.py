@@ -9,8 +9,9 @@ from eth_account.messages import encode_typed_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk import ConfigError, DigestSigner, InvalidArgumentError, LocalSigner, Signer, TypedDataSigner
+from tradesdk import ConfigError, InvalidArgumentError, LocalSigner, Signer
 from tradesdk._sync.signing import ask_signer
+from tradesdk.payments import DigestSigner, TypedDataSigner
 from tradesdk.payments.signing.signer import (
     authorization_signable,
     checked_signer,

@@ -137,15 +137,9 @@ class ApiKey:
         return hashlib.sha256(f"{api} rate limit ".encode() + self.header()).hexdigest()[:16]
 
     def hidden_in(self, text: str) -> str:
-        """`text` with the key replaced by `****`: a service may repeat it, as it is, in JSON or in a URL."""
-        if len(self.__last) >= 8:  # shorter keys may be part of a word
-            for form in {
-                self.__last,
-                json.dumps(self.__last)[1:-1],
-                self.__last.replace("/", "\\/"),
-                quote(self.__last, ""),
-            }:
-                text = text.replace(form, "****")
+        """`text` with the key replaced by `****`."""
+        for form in spellings(self.__last):
+            text = text.replace(form, "****")
         return text
 
     def without(self, response: RawResponse) -> RawResponse:
@@ -159,6 +153,13 @@ class ApiKey:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an API key cannot be pickled")
+
+
+def spellings(secret: str) -> set[str]:
+    """A secret as a service may repeat it: as it is, in JSON, in a URL. None of a short one: a word may hold it."""
+    if len(secret) < 8:
+        return set()
+    return {secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/"), quote(secret, safe="")}
 
 
 def _bad_key(message: str) -> ConfigError:

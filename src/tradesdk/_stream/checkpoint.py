@@ -70,11 +70,11 @@ def hash_of_key(key: str) -> str:
 def default_path(base_url: str, key_hash: str, chain: int) -> Path:
     """The default file, one for each service, key and chain: `checkpoints/HOST-CHAIN-HASH.json`."""
     host = "".join(ch if ch.isascii() and (ch.isalnum() or ch in ".-") else "_" for ch in urlsplit(base_url).netloc)
-    told = hashlib.sha256("\0".join((base_url, key_hash, str(chain))).encode()).hexdigest()[:12]
+    digest = hashlib.sha256("\0".join((base_url, key_hash, str(chain))).encode()).hexdigest()[:12]
     return (
         data_folder(os.environ.get("TRADE_HOME"), "the checkpoint")
         / "checkpoints"
-        / f"{host.strip('.-')[:60]}-{chain}-{told}.json"
+        / f"{host.strip('.-')[:60]}-{chain}-{digest}.json"
     )
 
 

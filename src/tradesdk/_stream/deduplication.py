@@ -333,9 +333,9 @@ class Deduplicator:
 
         False when the history has `signal` itself with other content.
         """
-        place = next((place for place, (_, each) in enumerate(self._waiting) if each.id == signal.id), None)
-        if place is not None:
-            self._release(place, now, out)
+        index = next((index for index, (_, each) in enumerate(self._waiting) if each.id == signal.id), None)
+        if index is not None:
+            self._release(index, now, out)
             listed_at, listed = self._waiting.pop(0)
             return content_hash(listed, listed_at) == content_hash(signal, when)
         if when <= now + self.ahead:

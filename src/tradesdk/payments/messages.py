@@ -88,7 +88,9 @@ def in_doubt(payment: Payment, reason: str, response: RawResponse | None = None)
 
 def _until(payment: Payment) -> str:
     """When the same call would pay again; with a name it never does."""
-    return "" if payment.purchase is not None else "10 minutes after its first signing (continue_for=) it pays anew; "
+    if payment.purchase is not None:
+        return ""
+    return "10 minutes after its first signing (continue_for=) it makes a new payment; "
 
 
 def _how_to_mark(payment: Payment) -> str:
@@ -160,7 +162,7 @@ def purchase_secret_changed(payer: str, known: str, given: str) -> PaymentRefuse
         f"the purchase secret of {payer} has changed: its id is {given}, and the ledger has {known}",
         code="purchase_secret_changed",
         hint="use the same key or TRADE_PURCHASE_SECRET as before. Or client.payments.accept_purchase_secret(): "
-        "names that only another ledger has can then be paid for once more",
+        "names that only another ledger has can then be paid for again",
     )
 
 

@@ -24,13 +24,6 @@ _PAGE = 100
 app = noun("agents", "Trading agents: list, get, create, update, delete.")
 
 
-class StillActive(CliError):
-    """The service would refuse this: the agent is running."""
-
-    exit_code = CONFLICT
-    code = "conflict"
-
-
 Status = Literal["active", "idle", "paused", "error"]
 """States of an agent."""
 
@@ -246,9 +239,8 @@ def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: Dry
             except ConflictError as error:
                 if not active:
                     raise
-                refused = StillActive(error.message, _how_to_stop(run, agent_id))
-                refused.status = error.status
-                raise refused from None
+                hint = _how_to_stop(run, agent_id)
+                raise CliError(error.message, hint, code="conflict", exit_code=CONFLICT, status=error.status) from None
             run.out.one({"id": agent_id, "deleted": True})
 
 

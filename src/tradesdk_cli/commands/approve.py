@@ -11,7 +11,7 @@ import typer
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.errors import Declined, UsageProblem
 from tradesdk_cli.session import session
-from tradesdk_cli.text import plain_dollars, unmistakable
+from tradesdk_cli.text import dollars, plain_dollars, span, unmistakable, visible
 
 if TYPE_CHECKING:
     from tradesdk_cli.mcp.approvals import Action
@@ -89,7 +89,6 @@ def _ask(run: Session, action: Action, now: float) -> None:
     from shutil import get_terminal_size
 
     from tradesdk_cli.confirm import ask, can_ask, say
-    from tradesdk_cli.text import dollars, span, visible
 
     if not can_ask():
         raise UsageProblem(

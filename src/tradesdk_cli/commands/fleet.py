@@ -25,11 +25,7 @@ app = noun("fleet", "Many machines, one budget, rate limit and stream of signals
 
 
 def url_of(run: Session) -> str:
-    """The URL of the fleet.
-
-    Raises:
-        ConfigProblem: there is none.
-    """
+    """The URL of the fleet."""
     if run.settings.fleet is not None:
         return run.settings.fleet
     if run.settings.fleet_url is not None:

@@ -87,11 +87,7 @@ def ranked_by(sort: str, fields: Mapping[str, str]) -> Callable[[Any], float]:
 
 
 def refuse_query(out: Output, hint: str) -> None:
-    """Refuses a query on a list that has more items than were read: its result would look like one of the whole list.
-
-    Raises:
-        UsageProblem: there is a query.
-    """
+    """Refuses a query on a part of a list: its result would look like that of the whole list."""
     if out.selection.asks:
         raise UsageProblem("--query needs the whole list, and there is more", hint)
 

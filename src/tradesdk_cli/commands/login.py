@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.cli.group import Verbs
+from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.session import session
+from tradesdk_cli.text import bare_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -65,9 +67,7 @@ def login(
 
 
 def _refuse_look_alike(run: Session, name: str) -> None:
-    from tradesdk_cli.errors import UsageProblem
-
-    for other in run.settings.files.profiles:
+    for other in run.settings.saved.tables:
         if other != name and other.lower() == name.lower():
             raise UsageProblem(
                 f"the profile {other} exists already, and some systems treat {name} as the same file",
@@ -77,9 +77,8 @@ def _refuse_look_alike(run: Session, name: str) -> None:
 
 def _as_mock(run: Session, name: str, *, yes: bool) -> None:
     from tradesdk_cli.confirm import agree
-    from tradesdk_cli.errors import UsageProblem
 
-    table = run.settings.files.profiles.get(name, {})
+    table = run.settings.saved.tables.get(name, {})
     if table and table.get("kind") != "mock":
         raise UsageProblem(
             f"the profile {name} is for a service, not for a mock",
@@ -101,12 +100,11 @@ def _as_mock(run: Session, name: str, *, yes: bool) -> None:
 
 def _as_user(run: Session, name: str, store: str | None, *, piped: bool, verify: bool, yes: bool) -> None:
     from tradesdk.local import host_of
-    from tradesdk_cli.config.credentials import check_store, remove_key, save_key, store_name
+    from tradesdk_cli.config.credentials import key_store, remove_key, save_key
     from tradesdk_cli.confirm import agree
-    from tradesdk_cli.errors import UsageProblem
 
     settings = run.settings
-    table = settings.files.profiles.get(name, {})
+    table = settings.saved.tables.get(name, {})
     if table.get("kind") == "mock":
         raise UsageProblem(f"the profile {name} is a mock", "name another one: trade login --profile work")
     before = table.get("key")
@@ -115,7 +113,9 @@ def _as_user(run: Session, name: str, store: str | None, *, piped: bool, verify:
     if before is not None:
         where = host_of(str(table.get("base_url") or base_url))
         agree(f"replace the login of profile {name} at {where}", yes=yes)
-    check_store(settings, store)
+    if store == "keyring":  # before the key is typed
+        with key_store(settings).keyring():
+            pass
     key = _key(run, base_url, piped=piped)
     client = run.connect(base_url, key)
     account = _verified(run, client) if verify else {}
@@ -131,7 +131,7 @@ def _as_user(run: Session, name: str, store: str | None, *, piped: bool, verify:
         if before is not None and before != store:
             remove_key(settings, name, before)
     shown = {"profile": name, "base_url": base_url}
-    run.out.one({**shown, **account, "key_kept_in": store_name(settings, name, store), "default": default})
+    run.out.one({**shown, **account, "key_kept_in": key_store(settings).where(name, store), "default": default})
     if not verify:
         run.out.note("the key was saved without a test; to test it: trade whoami")
     _note_default(run, name, default)
@@ -147,7 +147,6 @@ def _address(run: Session, table: Mapping[str, Any]) -> str:
     """
     from tradesdk import ConfigError
     from tradesdk_cli.confirm import can_ask
-    from tradesdk_cli.errors import ConfigProblem
     from tradesdk_cli.explain import problem_of
 
     settings = run.settings
@@ -172,8 +171,6 @@ def _address(run: Session, table: Mapping[str, Any]) -> str:
 def _key(run: Session, base_url: str, *, piped: bool) -> str:
     from tradesdk.local import host_of
     from tradesdk_cli.config.credentials import key_from_stdin
-    from tradesdk_cli.errors import ConfigProblem
-    from tradesdk_cli.text import bare_key
     from tradesdk_cli.wallet import can_hide, hidden
 
     if piped:
@@ -210,11 +207,10 @@ def _locked_writer(run: Session, name: str) -> Iterator[Callable[[dict[str, Any]
     so it fails when the profile has changed since the confirmation.
     """
     from tradesdk_cli.config.files import changing
-    from tradesdk_cli.errors import ConfigProblem
 
-    files = run.settings.files
+    saved = run.settings.saved
     with changing(run.settings.config_folder() / "config.toml") as (now, put):
-        if now.get("profiles", {}).get(name, {}) != files.profiles.get(name, {}):
+        if now.get("profiles", {}).get(name, {}) != saved.tables.get(name, {}):
             raise ConfigProblem(
                 f"another command has changed profile {name} meanwhile; nothing was saved", "run it again"
             )

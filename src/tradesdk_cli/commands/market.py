@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import OF_TIME, check_period, parse_moment, whole
+from tradesdk_cli.cli.params import Since, Until, whole
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ app = noun("market", "Paid market data: signals, prices, history, win-rate, avg-
 
 FIRST_TOKENS = 20
 SPECIAL = "For special cases"
-_MINUTE = 60
 
 
 SignalKind = Literal["BUY", "SELL", "WAITING FOR SIGNAL", "ALL"]
@@ -124,12 +123,6 @@ _of_tokens(
 )
 
 
-def _moment(value: str) -> float:
-    """Ages are whole minutes: the same command a little later is the same request, and is not paid for twice."""
-    moment = parse_moment(value)
-    return moment // _MINUTE * _MINUTE if value[-1:] in ("m", "h", "d") else moment
-
-
 @app.verb(
     "history",
     "trade --mock market history BRETT --since 24h --signal BUY --max-price 0.05",
@@ -140,19 +133,19 @@ def history(
     ctx: typer.Context,
     tokens: Tokens,
     *,
-    start: Annotated[
-        float | None,
-        typer.Option("--since", parser=_moment, metavar="TIME", help=OF_TIME),
-    ] = None,
-    end: Annotated[
-        float | None, typer.Option("--until", parser=_moment, metavar="TIME", help="End, in the same forms.")
-    ] = None,
+    since: Since = None,
+    until: Until = None,
     signal: Annotated[SignalKind | None, typer.Option("--signal", help="Only signals of this kind.")] = None,
     terms: Terms,
 ) -> None:
     """Buy past signals of tokens, at most 100 each: $0.05 a token."""
-    check_period(start, end)
-    buy(ctx, terms, "history", tokens, start=start, end=end, signal_type=signal)
+    from tradesdk_cli.pay.buy import purchase
+    from tradesdk_cli.pay.calls import Call
+
+    with session(ctx) as run:
+        # The same command a little later is the same request, and is not paid for twice.
+        start, end = run.period(since, until, whole_minutes=True)
+        purchase(run, Call("history", tokens, {"start": start, "end": end, "signal_type": signal}), terms)
 
 
 _of_tokens(

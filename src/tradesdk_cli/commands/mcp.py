@@ -11,8 +11,10 @@ import typer
 
 from tradesdk_cli.cli.group import TradeGroup, Verbs, examples, gathered, refuse_result_options
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.interrupts import on_signal
 from tradesdk_cli.mcp import INSTALL
 from tradesdk_cli.session import session
+from tradesdk_cli.text import plain_dollars, usd
 
 if TYPE_CHECKING:
     from tradesdk_cli.mcp.catalog import Scope
@@ -96,7 +98,6 @@ def _serve_stdio(run: Session, scope: Scope) -> None:
     import anyio.from_thread
     from anyio.lowlevel import current_token
 
-    from tradesdk_cli.interrupts import on_signal
     from tradesdk_cli.mcp.server import serve_stdio
     from tradesdk_cli.mcp.tools import Toolbox
 
@@ -133,7 +134,6 @@ def config(
     """
     from tradesdk_cli.config.credentials import without_password
     from tradesdk_cli.mcp.clients import CLIENTS, PLACES, configuration, this_program
-    from tradesdk_cli.text import plain_dollars, usd
 
     with session(ctx) as run:
         variables = {name: os.environ[name] for name in PLACES if os.environ.get(name)}

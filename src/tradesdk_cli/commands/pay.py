@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import All, DryRun, Limit, Since, Until, Yes, check_period, pages, parse_span
+from tradesdk_cli.cli.params import All, DryRun, Limit, Since, Until, Yes, pages, parse_span
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.pay import key
 from tradesdk_cli.pay.calls import ENDPOINTS, Call
 from tradesdk_cli.session import session, target_of
-from tradesdk_cli.text import dollars, one_line, usd
+from tradesdk_cli.text import dollars, one_line, plain_dollars, usd
 
 if TYPE_CHECKING:
     from tradesdk import Payment
@@ -56,16 +56,15 @@ def quote(
 
     Uses the published prices; needs no key and sends nothing.
     """
-    from tradesdk_cli.pay.checkout import NO_SERVICE, Terms, market_client
+    from tradesdk_cli.pay.checkout import Terms, client_for
     from tradesdk_cli.pay.records import left_over, room
-    from tradesdk_cli.text import plain_dollars
 
     call = Call(verb, tokens or (), {"sort_by": "winRate"} if verb == "top" else {})
     if tokens and "tokens" not in call.takes:
         raise UsageProblem(f"the price of {verb} does not depend on tokens", f"{{trade}} pay quote {verb}")
     Terms().check(call)
     with session(ctx) as run:
-        client = market_client(run, at=None if run.settings.mock else run.settings.market_url or NO_SERVICE)
+        client = client_for(run, None)
         found = getattr(client.quote, call.method)(**call.given)
         has_budget = found.spending.budget.is_set
         run.out.one(
@@ -120,13 +119,12 @@ def history(
     from tradesdk_cli.output.columns import PAYMENTS
     from tradesdk_cli.pay.records import brief, payments_of
 
-    check_period(since, until)
     total = pages(limit, everything).total
     with session(ctx) as run:
         chosen = {"stages": [PaymentStage(one.value) for one in stage or ()], "unproven": unproven}
-        in_time = since is not None or until is not None
-        page = 500 if in_time or total is None else total + 1
-        walked = payments_of(run.ledger, since, until, page=page, **chosen)
+        start, end = run.period(since, until)
+        page = 500 if since or until or total is None else total + 1
+        walked = payments_of(run.ledger, start, end, page=page, **chosen)
         found, now = list(islice(walked, None if total is None else total + 1)), run.now()
         there_are_more = total is not None and len(found) > total
         if limit is None and there_are_more:
@@ -136,7 +134,7 @@ def history(
         run.out.many(
             PAYMENTS,
             [[brief(payment, now) for payment in found[:total]]],
-            empty="no payments like this" if stage or unproven or in_time else "nothing was bought yet",
+            empty="no payments like this" if stage or unproven or since or until else "nothing was bought yet",
             foot=lambda: ([f"the newest {total}; there are more: --all, or --limit N"] * there_are_more, {}),
         )
 
@@ -160,9 +158,8 @@ def report(
     from tradesdk_cli.output.columns import SPENT, Column
     from tradesdk_cli.pay.records import payments_of, report
 
-    check_period(since, until)
     with session(ctx) as run:
-        found = list(payments_of(run.ledger, since, until))
+        found = list(payments_of(run.ledger, *run.period(since, until)))
         spent, held = (sum(map(attrgetter(part), found)) for part in ("spent", "held"))
         money = dollars(usd(spent)) + " spent" + (f", {dollars(usd(held))} held" if held else "")
         rows = report(found, by)
@@ -181,8 +178,8 @@ def show(ctx: typer.Context, payment_id: PaymentId) -> None:
 
     State, terms, receipt, and the answer where it is kept.
     """
+    from tradesdk_cli.pay.checkout import find_payment
     from tradesdk_cli.pay.records import whole
-    from tradesdk_cli.pay.recover import find_payment
 
     with session(ctx) as run:
         run.out.one(whole(find_payment(run, payment_id), run.now()))
@@ -353,7 +350,8 @@ def resume(
     """
     from tradesdk_cli.confirm import say_target
     from tradesdk_cli.pay.buy import note_under_way, print_bought, waiting_for_answer
-    from tradesdk_cli.pay.recover import client_for, find_payment, verb_of
+    from tradesdk_cli.pay.calls import verb_of
+    from tradesdk_cli.pay.checkout import client_for, find_payment
 
     with session(ctx) as run:
         payment = find_payment(run, payment_id)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import AgentId, AnyChain, Since, Until, check_period, whole
+from tradesdk_cli.cli.params import AgentId, AnyChain, Since, Until, whole
 from tradesdk_cli.session import session
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ def wanted(
     """The options of both plots."""
     from tradesdk_cli.plot.plots import Wanted
 
-    check_period(since, until)
     return Wanted(since, until, limit or 500, height)
 
 

@@ -9,6 +9,7 @@ import typer
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import AgentFilter, AnyChain, Token, Walk, pages
 from tradesdk_cli.session import session
+from tradesdk_cli.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,6 @@ def list_positions(
 
 def _total(positions: Sequence[Position]) -> str:
     from tradesdk_cli.output.cells import cell
-    from tradesdk_cli.text import plural
 
     profit = cell("pnl", sum(position.unrealized_pnl_usd for position in positions)).plain
     return f"{plural(len(positions), 'positions')}, unrealized profit {profit}"

@@ -159,15 +159,8 @@ class Notes:
             return not self.stdout.isatty() and not self.stderr.isatty()
         return self.settings.output != "table"
 
-    def note(self, text: str, **fields: Any) -> None:
-        """Prints a note on stderr. `fields` are for programs."""
-        self.foot(text, **fields)
-
-    def foot(self, *parts: str, **fields: Any) -> None:
-        """Prints several notes, such as below a list: one line for people, one object each for programs.
-
-        The last object has the `fields`.
-        """
+    def note(self, *parts: str, **fields: Any) -> None:
+        """Prints notes on stderr: one line for people, one object each for programs; the last one has the `fields`."""
         if self.machine_notes:
             *before, last = ({"note": one_line(part)} for part in parts)
             for item in (*before, last | fields):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.errors import Declined, Interrupted, Unwritable, UsageProblem
+from tradesdk import Budget, LedgerError, PaymentRefusedError, PaymentStage
+from tradesdk_cli.confirm import ask, can_ask, say_target
+from tradesdk_cli.errors import CliError, Declined, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.explain import of_error
 from tradesdk_cli.interrupts import StopRequested, exit_code_of, on_signal
+from tradesdk_cli.output.columns import MARKET
 from tradesdk_cli.pay.checkout import market_client
-from tradesdk_cli.pay.records import Unprinted, left_over, room
+from tradesdk_cli.pay.records import left_over, room
 from tradesdk_cli.session import wire
 from tradesdk_cli.text import dollars, one_line, plain_dollars, usd
 
@@ -78,8 +82,6 @@ def collect(client: MarketClient, results: Sequence[MarketResult[Any]]) -> None:
 
     If the process ends before, the same command prints them again, unpaid.
     """
-    from tradesdk import LedgerError
-
     for payment in [result.payment for result in results]:
         if payment is not None:
             with suppress(LedgerError):  # then the same command prints it again, unpaid
@@ -93,8 +95,6 @@ def _signatures(wallet: Wallet | None) -> int:
 @contextmanager
 def _unknown_is_unpaid(run: Session) -> Iterator[None]:
     """Adds to the error of an unknown token that nothing was paid; programs read `charged`."""
-    from tradesdk import PaymentRefusedError
-
     try:
         yield
     except PaymentRefusedError as refused:
@@ -105,8 +105,6 @@ def _unknown_is_unpaid(run: Session) -> Iterator[None]:
 
 def _agreed(run: Session, wallet: Wallet | None, call: Call, client: MarketClient, terms: Terms) -> str | None:
     """The maximum price: --max-price, or, without a budget, the price that a person at the terminal accepts."""
-    from tradesdk_cli.confirm import ask, can_ask, say_target
-
     most, given = terms.max_price, call.given
     quote: Quote = getattr(client.quote, call.method)(**given)
     allowed = most is not None or quote.spending.budget.is_set
@@ -130,8 +128,6 @@ def _bought(wallet: Wallet | None, buy: Callable[[], MarketResult[Any]]) -> Mark
     Typing the password may take longer than the payment allows. Then nothing was signed, and it buys again with the
     open wallet.
     """
-    from tradesdk import PaymentRefusedError
-
     was_open = wallet is None or wallet.opened
     try:
         return buy()
@@ -189,8 +185,6 @@ def note_under_way(run: Session, line: str, waits: bool) -> None:
 
 def _note_unfinished(run: Session, began: float) -> None:
     """Prints the payment since then without printed answer, and the command that continues it."""
-    from tradesdk import Budget, LedgerError, PaymentStage
-
     ledger = run.ledger
     try:
         stages = (PaymentStage.SENT, PaymentStage.ANSWERED)
@@ -225,16 +219,17 @@ def kept(run: Session, results: Sequence[MarketResult[Any]]) -> Iterator[None]:
             raise
         commands = ", ".join(f"{run.settings.program} pay resume {payment.id}" for payment in payments)
         what = "your answer is kept" if len(payments) == 1 else "your answers are kept"
-        kind = type(error) if isinstance(error, Unwritable) else Unprinted
-        failure = kind(error.message, f"{what}: {commands}")
+        hint = f"{what}: {commands}"
+        if isinstance(error, Unwritable):
+            failure: CliError = type(error)(error.message, hint)
+        else:
+            failure = CliError(error.message, hint, code="not_printed")
         failure.about = {"charged": payments[-1].charged, "payment": of_error(payments[-1])}
         raise failure from None
 
 
 def show(run: Session, verb: str, result: MarketResult[Any]) -> None:
     """Prints the records of the service."""
-    from tradesdk_cli.output.columns import MARKET
-
     found = records(verb, result.data)
     if verb == "metrics":
         run.out.one(found[0])
@@ -282,7 +277,7 @@ def _show_dry_run(run: Session, call: Call, found: DryRun) -> None:
     shown: dict[str, Any] = {
         "method": "POST",
         "path": call.path,
-        "body": call.body(),
+        "body": json.loads(found.quote.body),
         "price_usd": plain_dollars(found.quote.price),
         "amount_usd": None if authorization is None else plain_dollars(usd(int(authorization["value"]))),
         **room(found.quote.spending),

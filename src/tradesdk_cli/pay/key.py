@@ -13,6 +13,7 @@ from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import DryRun, Yes
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.session import session
+from tradesdk_cli.text import bare_key
 
 if TYPE_CHECKING:
     from tradesdk_cli.session import Session
@@ -44,7 +45,6 @@ def import_key(ctx: typer.Context, wallet: WalletFile = None) -> None:
     """
     with session(ctx) as run:
         _refuse_mock(run)
-        from tradesdk_cli.text import bare_key
         from tradesdk_cli.wallet import KEY, KEY_HINT, hidden
 
         # Check the file before the key is typed.
@@ -82,7 +82,7 @@ def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = Fals
 
     The nonces of named purchases (--purchase) are made with a secret: that of TRADE_PURCHASE_SECRET, else one
     that comes from the key. Purchases in this ledger keep their nonces. Names that only other ledgers have paid for
-    can be paid for once more.
+    can be paid for again.
     """
     from tradesdk_cli.confirm import LEDGER, Change, approve, check
     from tradesdk_cli.pay.checkout import market_client

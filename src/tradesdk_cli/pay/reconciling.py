@@ -11,14 +11,16 @@ from tradesdk_cli.confirm import LEDGER, Change, approve
 from tradesdk_cli.errors import OUTCOME_UNKNOWN
 from tradesdk_cli.output.columns import PAYMENTS, RECONCILED
 from tradesdk_cli.pay.buy import collect, kept, note_under_way, records, show, waiting_for_answer
+from tradesdk_cli.pay.calls import verb_of
+from tradesdk_cli.pay.checkout import ALL, client_for, find_payment
 from tradesdk_cli.pay.records import brief, safely_expired
-from tradesdk_cli.pay.recover import ALL, client_for, find_payment, verb_of
 from tradesdk_cli.text import dollars, usd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tradesdk import ChainVerdict, Payment, Reconciliation
+    from tradesdk import Payment, Reconciliation
+    from tradesdk.payments import ChainVerdict
     from tradesdk_cli.session import Session
 
 _ABOUT = ("status", "amount_usd", "endpoint", "created_at", "reason", "transaction")

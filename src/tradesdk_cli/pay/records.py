@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from tradesdk_cli.errors import CliError
 from tradesdk_cli.text import dollars, maybe_dollars, plain_dollars, usd
 
 if TYPE_CHECKING:
@@ -188,9 +187,3 @@ def _read(content: bytes) -> Any:
         return RawResponse(200, {}, content).json()
     except ValueError:
         return content.decode("utf-8", "backslashreplace")
-
-
-class Unprinted(CliError):
-    """The paid answer cannot be printed with this `--query`."""
-
-    code = "not_printed"

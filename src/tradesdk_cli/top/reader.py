@@ -7,10 +7,23 @@ import time
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from tradesdk import (
+    APIResponseError,
+    Budget,
+    Connected,
+    Disconnected,
+    Gap,
+    InvalidArgumentError,
+    NotFoundError,
+    StreamEndedError,
+    StreamSignal,
+    TradeError,
+)
 from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.explain import problem_of
 from tradesdk_cli.output.printer import Output
+from tradesdk_cli.pay.records import spending_record
 from tradesdk_cli.session import wire, wire_all
 from tradesdk_cli.text import one_line
 from tradesdk_cli.top.state import CONNECTING, Board
@@ -35,8 +48,8 @@ class HeldOutput(Output):
         vars(self).update(vars(output))
         self._board = board
 
-    def note(self, text: str, **fields: Any) -> None:
-        self._board.put("note", text)
+    def note(self, *parts: str, **fields: Any) -> None:
+        self._board.put("note", " · ".join(parts))
 
     def event(self, kind: str, text: str, **fields: Any) -> None:
         self.note(text)
@@ -114,8 +127,6 @@ class Source:
         return pause
 
     def _follow(self, chain: int) -> None:
-        from tradesdk import StreamEndedError
-
         name = CHAIN_NAMES[chain]
         while not self._over.is_set():
             self._board.put("streams", CONNECTING, name)
@@ -137,8 +148,6 @@ class Source:
                 self._over.wait(_STREAM_AGAIN)
 
     def _take(self, stream: Any, name: str) -> None:
-        from tradesdk import Connected, Disconnected, Gap, StreamSignal
-
         for item in stream:
             if isinstance(item, StreamSignal):
                 self._board.put("signals", [wire(item)])
@@ -157,8 +166,6 @@ def chains_of(board: Board) -> list[int]:
 
 def skipped(board: Board, job: str, error: Exception) -> bool:
     """True when only this agent cannot be read: its data is invalid, or it was deleted."""
-    from tradesdk import APIResponseError, InvalidArgumentError, NotFoundError
-
     kind, _, agent = job.partition(" ")
     if kind != "details" or not isinstance(error, (APIResponseError, InvalidArgumentError, NotFoundError)):
         return False
@@ -190,9 +197,6 @@ def read(run: Session, board: Board, job: str) -> None:
 
 def money(run: Session) -> dict[str, Any]:
     """Today's spending on market data, and what is left of the budget; or the `problem` with the ledger."""
-    from tradesdk import Budget, TradeError
-    from tradesdk_cli.pay.records import spending_record
-
     try:
         return spending_record(run.ledger.spending(Budget.from_environment(), now=run.now()))
     except (TradeError, CliError) as error:

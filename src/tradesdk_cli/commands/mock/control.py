@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tradesdk.local import host_of, origin_of
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.diagnostics import log_control_request
-from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, UsageProblem
+from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, UsageProblem, exit_code_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,20 +27,8 @@ _TIMEOUT, _TIMEOUT_OF_STATES = 10.0, 120.0  # a large state takes long: it is re
 _LONGEST_ANSWER = 64 * 1024 * 1024
 
 
-class ControlProblem(CliError):
-    """No mock server, or no answer in time."""
-
-    code = "mock"
-
-
 def send(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> dict[str, Any]:
-    """The response of `/_mock/{path}` on this run's mock. `body` is sent as JSON, or is a state file.
-
-    Raises:
-        ConfigProblem: the URL is not of this machine.
-        ControlProblem: nothing answers there, or not in time, or it is not a mock server.
-        RefusedByMock: it refused.
-    """
+    """The response of `/_mock/{path}` on this run's mock. `body` is sent as JSON, or is a state file."""
     answer = _parsed(fetch(run, method, path, body))
     if not isinstance(answer, dict):
         raise no_mock(run)
@@ -53,8 +41,8 @@ def fetch(run: Session, method: str, path: str, body: dict[str, Any] | bytes | N
     sent, received = _STATE if isinstance(body, bytes) else _JSON, _STATE if path == "snapshot" else _JSON
     began = time.monotonic()
     if run.settings.mock:
-        base = run.mock.service.url
-        status, answered = run.mock.service.control_response(method, path, content or b"")
+        base = run.mock.url
+        status, answered = run.mock.control_response(method, path, content or b"")
     else:
         base = _served_at(run)
         status, answered = _over_http(run, base, method, path, content, sent, large=_STATE in (sent, received))
@@ -71,7 +59,7 @@ def fetch(run: Session, method: str, path: str, body: dict[str, Any] | bytes | N
     hint = f"see what there is: {run.settings.program} mock status"
     if status in (400, 422):
         hint = "nothing was changed; correct the value and run it again (--help shows what is accepted)"
-    raise RefusedByMock(status, code, f"the mock refused: {message}", hint)
+    raise RefusedByMock(f"the mock refused: {message}", hint, code=code, exit_code=exit_code_for(status), status=status)
 
 
 def _over_http(
@@ -94,21 +82,22 @@ def _over_http(
         return response.status, response.read(None if large else _LONGEST_ANSWER)
     except TimeoutError:
         unknown = "" if method == "GET" else "; whether this was done is unknown"
-        raise ControlProblem(
+        raise CliError(
             f"the mock at {where} did not answer within {timeout:g} s; it may be catching up with its clock{unknown}",
             f"{run.settings.program} mock status",
+            code="mock",
         ) from None
     except ConnectionRefusedError:
-        raise ControlProblem(f"nothing listens at http://{where}", _START) from None
+        raise CliError(f"nothing listens at http://{where}", _START, code="mock") from None
     except (OSError, http.client.HTTPException) as error:
-        raise ControlProblem(f"no mock server answers at {where}: {error}", _START) from None
+        raise CliError(f"no mock server answers at {where}: {error}", _START, code="mock") from None
     finally:
         connection.close()
 
 
-def no_mock(run: Session) -> ControlProblem:
+def no_mock(run: Session) -> CliError:
     """The error for a response that is not from a mock."""
-    return ControlProblem(f"the server at {host_of(_served_at(run))} is not a mock server", _START)
+    return CliError(f"the server at {host_of(_served_at(run))} is not a mock server", _START, code="mock")
 
 
 def _parsed(content: bytes) -> Any:
@@ -161,15 +150,11 @@ def forget_old_state(run: Session) -> None:
         from tradesdk_cli.mockworld import MOCK_TENANT, forget_payments
 
         forget_payments(run.settings)
-        run.mock.service.populate(MOCK_TENANT)  # as every command on this world does
+        run.mock.populate(MOCK_TENANT)  # as every command on this world does
 
 
 def pairs(words: Iterable[str], look: str) -> dict[str, str]:
-    """`NAME=VALUE` words as a dictionary.
-
-    Raises:
-        UsageProblem: a word without `=`, or a name that comes twice.
-    """
+    """`NAME=VALUE` words as a dictionary."""
     found: dict[str, str] = {}
     for text in words:
         name, equals, value = text.partition("=")
