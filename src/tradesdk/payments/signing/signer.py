@@ -18,7 +18,7 @@ from ..._system.interrupts import failures
 from ..._values.frames import hides_locals
 from ..._values.payment import USDC
 from ...errors import ConfigError, InvalidArgumentError
-from .secp256k1 import ORDER, Opened, checksummed, eth_account, keccak256, opened, recovered
+from .secp256k1 import ORDER, Opened, checksummed, keccak256, opened, recovered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -336,21 +336,15 @@ def sign_message(signer: Signer, message: str) -> Asked[str]:
     """Sign a text as wallets do (EIP-191, `personal_sign`): 65 bytes as hexadecimal digits after 0x."""
     content = message.encode()
     signable = b"E", b"thereum Signed Message:\n%d" % len(content), content
-    if isinstance(signer, DigestSigner):
-        signature: Signature = yield partial(signer.sign_digest, digest_of(signable))
-        if is_contract(signer):
-            return "0x" + contract_signature(signature).hex()
-        return "0x" + check_signature(signer.address, signable, signature).hex()
-    eth_account()
-    from eth_account.messages import SignableMessage
-    from eth_account.signers.base import BaseAccount
-
-    if not isinstance(signer, BaseAccount):
+    sign_hash = getattr(signer, "sign_digest", None) or getattr(signer, "unsafe_sign_hash", None)  # of eth-account
+    if sign_hash is None:
         raise InvalidArgumentError(
             "the signer signs typed data only, and a text needs sign_digest",
             hint="sign the text with the wallet itself, and pass it: wallets.connect(…, signature=…)",
         )
-    signature = signer.sign_message(SignableMessage(*signable))
+    signature: Signature = yield partial(sign_hash, digest_of(signable))
+    if is_contract(signer):
+        return "0x" + contract_signature(signature).hex()
     return "0x" + check_signature(signer.address, signable, signature).hex()
 
 
