@@ -170,13 +170,14 @@ def raw(path: str, body: Mapping[str, Any] | None = None) -> MarketRequest[RawRe
         message = f"{display(path)} has no published price; these have: {', '.join(ENDPOINTS)}"
         raise InvalidArgumentError(message, hint='write path="/v1/token-prices"')
     if body is not None and not isinstance(body, Mapping):
-        raise InvalidArgumentError(f"json must be an object, not {type(body).__name__}")
+        message = f"json must be an object, not {type(body).__name__}"
+        raise InvalidArgumentError(message, hint='write json={"tokens": [{"identifier": "ETH"}]}')
     content = dict(body or {})
     queries: list[TokenQuery] = []
     if ENDPOINTS[path].per_token:  # count them, and refuse duplicates: each is paid for
         named = _several(content.get("tokens", ()))
         if not all(isinstance(one, Mapping) for one in named):
-            raise InvalidArgumentError('tokens must be a list of objects: [{"identifier": "ETH"}]')
+            raise InvalidArgumentError("tokens must be a list of objects", hint='write [{"identifier": "ETH"}]')
         queries = one_batch([one.get("identifier") for one in cast("Iterable[Any]", named)])
 
     def decode(method: str, url: str, response: RawResponse) -> RawResponse:
@@ -334,7 +335,8 @@ def _instant(name: str, value: datetime | float | None) -> datetime | None:
     try:
         return value.astimezone(UTC) if isinstance(value, datetime) else _EPOCH + timedelta(seconds=real(value))
     except OverflowError:
-        raise InvalidArgumentError(f"{name} is outside the years 1 to 9999 in UTC") from None
+        hint = f"set {name} to a time in the years 1 to 9999"
+        raise InvalidArgumentError(f"{name} is outside the years 1 to 9999 in UTC", hint=hint) from None
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
@@ -393,7 +395,8 @@ def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -
 
 def decode_by_path(path: str, method: str, url: str, response: RawResponse) -> Any:
     if path not in ENDPOINTS:
-        raise InvalidArgumentError(f"{display(path)} is not an endpoint of market data")
+        message = f"{display(path)} is not an endpoint of market data"
+        raise InvalidArgumentError(message, hint='write path="/v1/token-prices"')
     return decode_answer(ENDPOINTS[path].answer, method, url, response)
 
 

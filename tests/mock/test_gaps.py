@@ -211,7 +211,11 @@ def test_risk_defaults(server: MockService, api: httpx.Client) -> None:
 def test_wallet_message(server: MockService, api: httpx.Client) -> None:
     ok(api.post("/v1/wallets", json=connection(56)), 201)
     server.set_gaps(wallet_message="I own {address} on chain {chain_id}")
-    error(api.post("/v1/wallets", json=connection()), 400, "invalid_signature")
+    refused = api.post("/v1/wallets", json=connection())
+    error(refused, 400, "invalid_signature")
+    assert refused.json()["error"]["message"].endswith("the gap option wallet_message"), (
+        "says where the text comes from"
+    )
     signature = sign(f"I own {OWNER.address} on chain 8453")
     ok(api.post("/v1/wallets", json={**connection(), "signature": signature}), 201)
 

@@ -99,6 +99,7 @@ LOOKS = [
     "insufficient_funds",
     "invalid_exact_evm_insufficient_balance",
     "extension_echo_mismatch",
+    "eip6492_factory_not_allowed",
     "No matching payment requirements",
 ]
 SETTLEMENTS = [

@@ -77,9 +77,9 @@ def _failed(number: object, error: RpcError) -> Record:
 
 def _call(view: ChainView, params: list[Any]) -> str:
     call, block = _at(params, 0), _at(params, 1, "latest")
-    if not isinstance(call, dict):
-        return "0x"
-    to, data = str(call.get("to")).lower(), str(call.get("data") or call.get("input")).lower()
+    if not isinstance(call, dict) or not isinstance(call.get("to"), str):
+        raise RpcError(-32602, "a call needs `to`: the mock does not run code")
+    to, data = call["to"].lower(), str(call.get("data") or call.get("input")).lower()
     if to != ASSET.lower():
         return _call_account(view, to, data)
     if call := _BALANCE_CALL.fullmatch(data):

@@ -36,4 +36,4 @@ def verify(address: str, message: str, signature: str) -> None:
     if found is None:
         raise bad_signature("signature: not r, s in the lower half of its range, and 0, 1, 27 or 28")
     if found != address.lower():
-        raise bad_signature("signature: not made by this address over the verification message")
+        raise bad_signature("signature: not made by this address over the text of the gap option wallet_message")

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+from .._values.hints import of_request
 from .._values.http import RawResponse, is_loopback, parse_json, read_json
 from .._values.text import printable
 from ..errors import APIConnectionError, APIResponseError, APIStatusError, status_error_class
@@ -113,7 +114,7 @@ def status_error(method: str, url: str, response: RawResponse, *, now: float) ->
     if not message:
         message = _plain_reason(response)
     wait = server_wait(response.headers, now) if response.status in (429, 503) else None
-    return status_error_class(response.status, service_code)(
+    error = status_error_class(response.status, service_code)(
         message,
         method=method,
         url=url,
@@ -124,6 +125,9 @@ def status_error(method: str, url: str, response: RawResponse, *, now: float) ->
         retry_at=moment_after(now, wait),
         rate_limit=rate_limit(response.headers),
     )
+    if own := of_request(response.status, method, url):
+        error._set_hint(own)
+    return error
 
 
 def is_of_market_data(error: APIStatusError) -> bool:
