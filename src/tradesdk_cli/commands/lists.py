@@ -300,7 +300,7 @@ def with_names(run: Session, columns: Sequence[Column], filters: Mapping[str, ob
         return names.get(row.get("agent_id", ""), row.get("agent_id"))
 
     return [
-        replace(column, key="agent", kind="text", of=name_of) if column.key == "agent_id" else column
+        replace(column, key="agent", kind="text", title="agent", of=name_of) if column.key == "agent_id" else column
         for column in columns
     ]
 

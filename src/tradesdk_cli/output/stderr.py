@@ -99,7 +99,7 @@ def fitted(text: str, cells: int) -> str:
     return set_cell_size(text, max(cells - 3, 0)).rstrip(" ,") + "..."[: max(cells, 0)]
 
 
-_ENDS = {"trade": ",;:.)?", "export": "", "curl": ""}
+_ENDS = {"trade": ",;:.)?", "export": ",", "curl": ""}
 """The characters that end a command after this word; empty: the end of the line."""
 
 
