@@ -27,7 +27,7 @@ from tradesdk import (
     ReasonCode,
     Receipt,
 )
-from tradesdk_cli.pay.records import whole
+from tradesdk_cli.pay.rows import whole
 
 from .._clock import VirtualClock
 from .._rows import each_of
