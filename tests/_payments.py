@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tradesdk import Budget, MarketResult, Payment, PaymentProof, PaymentStage, Quote, ReasonCode
+from tradesdk import Budget, MarketResult, Payment, PaymentStage, Quote
+from tradesdk.payments import PaymentProof, ReasonCode
 from tradesdk.payments.ledger.rules import Sums
 
 T = TypeVar("T")

@@ -16,7 +16,6 @@ from tradesdk import (
     APIResponseError,
     APIStatusError,
     APITimeoutError,
-    BudgetDetails,
     CheckpointError,
     ConfigError,
     FleetError,
@@ -27,12 +26,9 @@ from tradesdk import (
     PaymentRefusedError,
     PaymentRejectedError,
     PaymentUndeliveredError,
-    PriceDetails,
-    RecipientDetails,
-    TokenDetails,
     TradeError,
-    WalletDetails,
 )
+from tradesdk.payments import BudgetDetails, PriceDetails, RecipientDetails, TokenDetails, WalletDetails
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import (
     CONFIG,

@@ -185,6 +185,7 @@ def test_a_wrong_type_is_named_and_a_key_is_not_repeated(name: str) -> None:
 def test_an_unknown_name_is_refused_with_a_suggestion(found: Files, hint: str) -> None:
     with pytest.raises((ConfigError, ConfigProblem)) as caught:
         resolve({}, {}, found)
+    assert isinstance(caught.value, ConfigError | ConfigProblem)
     assert str(caught.value.hint).startswith(hint)
 
 

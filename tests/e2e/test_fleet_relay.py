@@ -305,7 +305,7 @@ def test_very_many_of_the_history_are_written_in_time_and_once(fleet: Fleet, man
     for member in members:
         limit = ("SELECT set_config('transaction_timeout', '400ms', false)", ())  # as if the server were slow
         link = member._member.link
-        if link.db is not None and link.db.info.server_version >= 170000:
+        if link.db is not None and link.db.pgconn.server_version >= 170000:
             link.run(limit)
         member._member.recovered(behind, (one._replace(id=f"sig {number}") for number in range(many)))
         assert member._member.behind is None

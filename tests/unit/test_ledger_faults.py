@@ -13,7 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tradesdk import Ledger, LedgerError, Payment, ReasonCode
+from tradesdk import Ledger, LedgerError, Payment
+from tradesdk.payments import ReasonCode
 from tradesdk.payments.ledger.engine import _before_fork, _held
 from tradesdk.payments.ledger.errors import from_sqlite
 

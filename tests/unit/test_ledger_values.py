@@ -16,17 +16,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tradesdk import (
-    Budget,
-    Ledger,
-    LedgerError,
-    MarketClient,
-    Payment,
-    PaymentRefusedError,
-    PaymentStage,
-    ReasonCode,
-    Receipt,
-)
+from tradesdk import Budget, Ledger, LedgerError, MarketClient, Payment, PaymentRefusedError, PaymentStage, Receipt
+from tradesdk.payments import ReasonCode
 from tradesdk_cli.pay.rows import whole
 
 from .._clock import VirtualClock

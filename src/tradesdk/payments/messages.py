@@ -27,6 +27,9 @@ _REJECTIONS: dict[str, ErrorCode] = {
     "insufficient_funds": "insufficient_funds",
     "invalid_exact_evm_insufficient_balance": "insufficient_funds",
     "invalid_exact_evm_payload_signature": "signature_rejected",
+    "invalid_exact_evm_signature": "signature_rejected",
+    "invalid_exact_evm_payload_undeployed_smart_wallet": "signature_rejected",
+    "eip6492_factory_not_allowed": "signature_rejected",
     "invalid_exact_evm_payload_authorization_valid_before": "validity_rejected",
     "invalid_exact_evm_payload_authorization_valid_after": "validity_rejected",
 }
@@ -39,6 +42,8 @@ _REMEDIES: dict[ErrorCode, str] = {
     "validity_rejected": "correct this machine's clock",
     "payment_rejected": "the same call resends the same payment while it is valid",
 }
+_NOT_DEPLOYED = ("invalid_exact_evm_payload_undeployed_smart_wallet", "eip6492_factory_not_allowed")
+_DEPLOY = "the service does not deploy {payer}: deploy that wallet yourself, or pay with another wallet"
 _HOW_TO_PROVE = (
     "held money may have been taken: see client.payments.reconcile(), check the wallet, and mark what was not taken: "
     "client.payments.mark(id, paid=False)"
@@ -63,10 +68,11 @@ def signature_refused(payment: Payment, problem: str) -> PaymentRefusedError:
 
 def rejected(payment: Payment, reason: str, response: RawResponse | None) -> PaymentError:
     code = _REJECTIONS.get(reason, "payment_rejected")
+    remedy = _DEPLOY if reason in _NOT_DEPLOYED else _REMEDIES[code]
     return PaymentRejectedError(
         f"the service rejected a payment of {shown_usd(payment.most)}: {reason}",
         code=code,
-        hint=_REMEDIES[code].format(payer=payment.payer),
+        hint=remedy.format(payer=payment.payer),
         reason=reason,
         payment=payment,
         response=response,

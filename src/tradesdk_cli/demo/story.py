@@ -28,7 +28,8 @@ from tradesdk_cli.run import wire
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tradesdk import SignalStream, StreamItem
+    from tradesdk import SignalStream
+    from tradesdk.types import StreamItem
     from tradesdk_cli.output.printer import Output
     from tradesdk_mock import MockServer
 

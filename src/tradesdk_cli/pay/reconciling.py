@@ -19,7 +19,8 @@ from tradesdk_cli.text import dollars, usd
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tradesdk import ChainVerdict, Payment, Reconciliation
+    from tradesdk import Payment, Reconciliation
+    from tradesdk.payments import ChainVerdict
     from tradesdk_cli.run import Run
 
 _ABOUT = ("status", "amount_usd", "endpoint", "created_at", "reason", "transaction")
