@@ -57,7 +57,7 @@ HTTPX_FILES = {
     "tradesdk_mock/in_process/response_stream.py",
 }
 MOCK_FILES = (
-    "tradesdk_cli/session.py",
+    "tradesdk_cli/run.py",
     "tradesdk_cli/mockworld.py",
     "tradesdk_cli/commands/mock/",
     "tradesdk_cli/demo/",

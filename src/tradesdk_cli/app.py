@@ -149,7 +149,7 @@ def run(argv: list[str]) -> int:
         from tradesdk_cli.config.settings import requested_output
 
         flags["output"] = requested_output(argv) or flags.get("output")
-    return _report(problem, flags)
+    return _print_problem(problem, flags)
 
 
 def _invoke(argv: list[str], flags: dict[str, Any]) -> int:
@@ -163,7 +163,7 @@ def _invoke(argv: list[str], flags: dict[str, Any]) -> int:
     return 0
 
 
-def _report(problem: Problem, flags: dict[str, Any]) -> int:
+def _print_problem(problem: Problem, flags: dict[str, Any]) -> int:
     from tradesdk_cli.config.settings import Settings, resolve
     from tradesdk_cli.errors import CliError
     from tradesdk_cli.output.stderr import Notes

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from tradesdk_cli.config.settings import DEFAULT
 from tradesdk_cli.errors import CONFIG, OTHER
 from tradesdk_cli.explain import problem_of
-from tradesdk_cli.pay.records import LIMITS, left_over, spending_record
+from tradesdk_cli.pay.rows import LIMITS, left_over, spending_fields
 from tradesdk_cli.retries import log_handler
 from tradesdk_cli.text import dollars, maybe_dollars, one_line, plural, usd, visible
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.errors import ConfigProblem
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 
 State = Literal["ok", "warning", "problem", "skipped"]
@@ -68,7 +68,7 @@ def exit_code(findings: Iterable[Finding]) -> int:
     return CONFIG if any(one.config for one in problems) else OTHER
 
 
-def run(name: str, check: Callable[[], Sequence[Finding]]) -> Sequence[Finding]:
+def findings_of(name: str, check: Callable[[], Sequence[Finding]]) -> Sequence[Finding]:
     """The findings of `check`; an exception is a finding as well."""
     try:
         return check()
@@ -145,19 +145,19 @@ ClientT = TypeVar("ClientT", "TradeClient", "MarketClient")
 
 
 @contextmanager
-def _single_try(run: Session, client: ClientT) -> Iterator[tuple[ClientT, LastAnswer]]:
+def _single_try(run: Run, client: ClientT) -> Iterator[tuple[ClientT, LastAnswer]]:
     """A copy of `client` without retries, and its last response."""
     last = LastAnswer(run.now)
     with log_handler(last.handle, log="tradesdk.wire", alone=True):
         yield client.with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT), last
 
 
-def _answers(run: Session, url: str, milliseconds: int) -> str:
+def _answers(run: Run, url: str, milliseconds: int) -> str:
     where = f"mock world {run.settings.world}" if run.settings.mock else url
     return f"{where} answers in {milliseconds} ms"
 
 
-def account(run: Session) -> list[Finding]:
+def account(run: Run) -> list[Finding]:
     """Whether the API can be reached and accepts the key; plan, rate limit and clock."""
     settings = run.settings
     if not settings.mock and not settings.base_url:
@@ -196,7 +196,7 @@ def _clock(difference: float | None) -> list[Finding]:
     return [Finding("clock", "warning", message, hint, facts)]
 
 
-def market(run: Session) -> list[Finding]:
+def market(run: Run) -> list[Finding]:
     """Whether market data can be reached: lists the tokens, which is free. Without a wallet, nothing can be paid."""
     from tradesdk import PaymentError
     from tradesdk_cli.pay.checkout import market_client
@@ -216,14 +216,14 @@ def market(run: Session) -> list[Finding]:
     return [Finding("market data", "ok", message, None, facts), *clock]
 
 
-def wallet(run: Session, environ: Mapping[str, str]) -> list[Finding]:
+def wallet(run: Run, environ: Mapping[str, str]) -> list[Finding]:
     """The wallet's key and, if known without a password, its address; its balance from a node."""
     (found,) = _key(run, environ)
     address = found.facts.get("address")
     return [found] if address is None else _on_chain(run, found, address, environ)
 
 
-def _on_chain(run: Session, found: Finding, address: str, environ: Mapping[str, str]) -> list[Finding]:
+def _on_chain(run: Run, found: Finding, address: str, environ: Mapping[str, str]) -> list[Finding]:
     """The finding with the wallet's balance and the code at its address."""
     from tradesdk import ChainWitness
 
@@ -247,7 +247,7 @@ def _on_chain(run: Session, found: Finding, address: str, environ: Mapping[str, 
     return findings
 
 
-def _key(run: Session, environ: Mapping[str, str]) -> list[Finding]:
+def _key(run: Run, environ: Mapping[str, str]) -> list[Finding]:
     """The source of the key, and its address."""
     from tradesdk import ConfigError, LocalSigner, keystore_address
     from tradesdk_cli.wallet import KEY, KEYSTORE, keystore_path, play_money
@@ -283,7 +283,7 @@ def _key(run: Session, environ: Mapping[str, str]) -> list[Finding]:
     return [Finding("wallet", "ok", f"{address}, in {path}", None, facts)]
 
 
-def ledger(run: Session) -> list[Finding]:
+def ledger(run: Run) -> list[Finding]:
     """Whether the ledger is consistent, payments in doubt, and what is left of the budgets."""
     from tradesdk import Budget, PaymentStage
 
@@ -298,10 +298,10 @@ def ledger(run: Session) -> list[Finding]:
     sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True)
     doubtful = [payment for payment in sent if payment.in_doubt]
     spending = run.ledger.spending(budget, now=run.now())
-    record = spending_record(spending)
+    money_fields = spending_fields(spending)
     facts |= {
         "in_doubt": [payment.id for payment in doubtful],
-        **{name: record[name] for name in record if name.startswith(("spent_", "held_"))},
+        **{name: money_fields[name] for name in money_fields if name.startswith(("spent_", "held_"))},
         "budget_usd": {name: maybe_dollars(getattr(spending.budget, name)) for name in LIMITS},
     }
     money = left_over(spending) or ("a budget for one purchase only" if spending.budget.is_set else "no budget is set")
@@ -318,7 +318,7 @@ def ledger(run: Session) -> list[Finding]:
     return [Finding("ledger", "ok", f"consistent, no open payments; {money}", hint, facts)]
 
 
-def fleet(run: Session) -> list[Finding]:
+def fleet(run: Run) -> list[Finding]:
     """Whether the fleet's server is safe for a ledger, has the tables, and grants this user access."""
     if run.settings.fleet is None:
         if run.settings.fleet_url is None:

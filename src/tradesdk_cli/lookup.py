@@ -8,13 +8,13 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tradesdk_cli.errors import NOT_FOUND, CliError, ConfigProblem, RefusedByMock, UsageProblem
-from tradesdk_cli.session import wire_all
+from tradesdk_cli.run import wire_all
 from tradesdk_cli.text import one_line, to_paste
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class NotThere(CliError):
     code = "not_found"
 
 
-def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T]) -> T:
+def reached(run: Run, kind: Kind, text: str, read: Callable[[str], T]) -> T:
     """The result of `read` for the item that `text` names.
 
     The form of an id is tried as an id first, so an id costs no extra request.
@@ -106,7 +106,7 @@ def _may_name(kind: Kind, text: str) -> bool:
     return text.isprintable() and text.strip(" .") != ""
 
 
-def id_of(run: Session, kind: Kind, text: str) -> str:
+def id_of(run: Run, kind: Kind, text: str) -> str:
     """The id of the item that `text` names, with a note; an id is returned as it is, without a request."""
     text = _pasted(text)
     if _is_whole(kind, text) or not _may_name(kind, text):
@@ -119,7 +119,7 @@ def id_of(run: Session, kind: Kind, text: str) -> str:
     return str(item.id)
 
 
-def the_one(run: Session, kind: Kind, text: str, items: Sequence[T]) -> T | None:
+def the_one(run: Run, kind: Kind, text: str, items: Sequence[T]) -> T | None:
     """The item that `text` names, with a note; None when none matches."""
     text = _pasted(text)
     found = _matches(kind, text, items)
@@ -159,7 +159,7 @@ def _names(kind: Kind, item: Any) -> list[str]:
     return [getattr(item, name) for name in kind.names]
 
 
-def _not_there(run: Session, kind: Kind, text: str, items: Sequence[Any]) -> NotThere:
+def _not_there(run: Run, kind: Kind, text: str, items: Sequence[Any]) -> NotThere:
     from tradesdk_cli.redact import looks_secret
 
     words = {word.casefold(): word for item in reversed(items) for word in (item.id, *_names(kind, item))}

@@ -60,9 +60,9 @@ def test_hints_go_on_in_the_same_world(trade: Terminal) -> None:
 @pytest.mark.usefixtures("worlds")
 def test_an_age_counts_from_the_clock_of_the_world(trade: Terminal) -> None:
     """Wherever a command takes one: that clock may be hours or years from this machine's."""
-    old = trade("--mock", "mock", "emit", "--chain", "base").lines[0]["id"]
+    old = trade("--mock", "mock", "emit", "--chain", "base").json["id"]
     assert trade("--mock", "mock", "clock", "--freeze", "--advance", "7200").code == 0
-    new = trade("--mock", "mock", "emit", "--chain", "base").lines[0]["id"]
+    new = trade("--mock", "mock", "emit", "--chain", "base").json["id"]
     history = ("--mock", "signals", "history", "--chain", "base", "--all")
     last_hour = [one["id"] for one in trade(*history, "--since", "1h").lines]
     assert (new in last_hour, old in last_hour) == (True, False)

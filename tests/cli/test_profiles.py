@@ -11,7 +11,7 @@ from tradesdk_cli.config.files import Files
 from tradesdk_cli.config.settings import resolve
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.output.printer import Output
-from tradesdk_cli.session import Session
+from tradesdk_cli.run import Run
 
 from .._rows import each_of
 from ._settings import CONFIG, files
@@ -226,7 +226,7 @@ def test_misshapen_profiles(config: dict[str, Any]) -> None:
 )
 def test_the_target(flags: dict[str, Any], found: Files, text: str | None, fields: dict[str, Any]) -> None:
     settings = resolve(flags, {}, found)
-    target = Session(settings, Output(settings, {})).target()
+    target = Run(settings, Output(settings, {})).target()
     assert target.text == (text or "an address that cannot be read · live")
     assert target.fields == fields
 
@@ -234,4 +234,4 @@ def test_the_target(flags: dict[str, Any], found: Files, text: str | None, field
 def test_the_target_of_what_is_bought() -> None:
     found = files(work={"base_url": "https://a.example", "market_url": "https://m.example"})
     settings = resolve({}, {}, found)
-    assert Session(settings, Output(settings, {})).target(market=True).text == "profile work · m.example · live"
+    assert Run(settings, Output(settings, {})).target(market=True).text == "profile work · m.example · live"

@@ -15,7 +15,7 @@ import typer
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import DryRun, Yes
 from tradesdk_cli.errors import SERVER, CliError, UsageProblem
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 from tradesdk_cli.text import one_line, to_json, visible
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def api(
 
     request = read_request(words, field or (), data)
     change = Change(f"{request.method} {request.path}", request.method, request.path, request.body, query=request.query)
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         if request.method == "GET" and dry_run:
             run.out.one(change.as_dict())
             run.out.note("nothing was sent (--dry-run)")

@@ -9,13 +9,13 @@ import typer
 
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 app = noun("config", "Settings and profiles: list, get, set, unset, path.")
 
@@ -45,7 +45,7 @@ def list_(
     from tradesdk_cli.config.entries import SHOWN
     from tradesdk_cli.output.columns import Column
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         rows = [_row(run.settings, name, sources=sources) for name in SHOWN]
         columns = [Column("name"), Column("value", "id"), *([Column("source", "id")] if sources else [])]
         run.out.many(columns, [rows], empty="nothing is set")
@@ -59,7 +59,7 @@ def get(ctx: typer.Context, name: SettingName) -> None:
     """
     from tradesdk_cli.config.entries import shown_name
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         row = _row(run.settings, shown_name(name), sources=True)
         if row["value"] is None:
             run.out.note(f"{row['name']} is not set, so nothing is shown")
@@ -93,7 +93,7 @@ def _change(ctx: typer.Context, name: str, value: str | None, *, yes: bool = Fal
     from tradesdk_cli.config.entries import parse, plain_name, settable_name
     from tradesdk_cli.config.files import CONFIG_FILE, change
 
-    with session(ctx, new_profile=value is not None) as run:
+    with run_of(ctx, new_profile=value is not None) as run:
         run.out.selection.expect("name", "value", "profile", "file")
         settings, name = run.settings, plain_name(name)
         profiles, profile = settings.saved.tables, settings.profile or "default"
@@ -169,7 +169,7 @@ def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
         out.write(visible("true" if value is True else "false" if value is False else str(value)) + "\n")
 
 
-def _agree_to_move(run: Session, profile: str, address: str, *, yes: bool) -> None:
+def _agree_to_move(run: Run, profile: str, address: str, *, yes: bool) -> None:
     """Asks before a saved key goes to another address than it was saved for."""
     from tradesdk.local import host_of, origin_of
     from tradesdk_cli.config.credentials import addresses_of

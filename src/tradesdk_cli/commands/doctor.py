@@ -16,7 +16,7 @@ from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import Yes
 from tradesdk_cli.errors import SERVER, ConfigProblem, UsageProblem
 from tradesdk_cli.files import PartialFile, atomic_write
-from tradesdk_cli.session import session, session_with
+from tradesdk_cli.run import run_of, run_with
 from tradesdk_cli.text import plural
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tradesdk import ConfigError
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.health import Finding
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 app = Verbs()
 
@@ -75,7 +75,7 @@ def doctor(
     from tradesdk_cli.output.columns import DOCTOR
 
     chosen, broken = _settings(ctx.obj, os.environ)
-    with session_with(ctx, chosen) as run:
+    with run_with(ctx, chosen) as run:
         findings = _examine(run, broken)
         if run.out.draws(many=True):
             show(run.out, findings)
@@ -104,7 +104,7 @@ def _probe(
             if file.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             PartialFile(file).drop()
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         wallet = None
         if pay is not None:
             amount_of("--pay", pay)
@@ -159,7 +159,7 @@ def _written(file: Path) -> Iterator[None]:
         raise FileUnwritable(f"{file} cannot be written: {error.strerror}", "--gaps takes another FILE") from None
 
 
-def _ask_first(run: Session, *, write: bool, pay: str | None, payer: str | None, yes: bool) -> None:
+def _ask_first(run: Run, *, write: bool, pay: str | None, payer: str | None, yes: bool) -> None:
     """Shows what will be written and paid, and asks."""
     from tradesdk_cli.confirm import Change, approve
 
@@ -203,7 +203,7 @@ def _settings(
     return Settings(output=flags.get("output") or "auto"), wrong
 
 
-def _examine(run: Session, broken: ConfigProblem | ConfigError | None) -> list[Finding]:
+def _examine(run: Run, broken: ConfigProblem | ConfigError | None) -> list[Finding]:
     from tradesdk_cli import health
 
     chosen, environ = run.settings, os.environ
@@ -216,4 +216,4 @@ def _examine(run: Session, broken: ConfigProblem | ConfigError | None) -> list[F
         ("fleet", lambda: health.fleet(run)),
         ("mcp", health.mcp),
     ]
-    return [one for name, check in checks for one in health.run(name, check)]
+    return [one for name, check in checks for one in health.findings_of(name, check)]

@@ -11,13 +11,13 @@ import typer
 
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 from tradesdk_cli.text import bare_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 _PRINTED = (
     "profile",
@@ -56,7 +56,7 @@ def login(
     """
 
     store = None if keyring is None else "keyring" if keyring else "file"
-    with session(ctx, new_profile=True) as run:
+    with run_of(ctx, new_profile=True) as run:
         run.out.selection.expect(*_PRINTED)
         name = run.settings.profile or "default"
         _refuse_look_alike(run, name)
@@ -66,7 +66,7 @@ def login(
             _as_user(run, name, store, piped=api_key_stdin, verify=verify, yes=yes)
 
 
-def _refuse_look_alike(run: Session, name: str) -> None:
+def _refuse_look_alike(run: Run, name: str) -> None:
     for other in run.settings.saved.tables:
         if other != name and other.lower() == name.lower():
             raise UsageProblem(
@@ -75,7 +75,7 @@ def _refuse_look_alike(run: Session, name: str) -> None:
             )
 
 
-def _as_mock(run: Session, name: str, *, yes: bool) -> None:
+def _as_mock(run: Run, name: str, *, yes: bool) -> None:
     from tradesdk_cli.confirm import agree
 
     table = run.settings.saved.tables.get(name, {})
@@ -98,7 +98,7 @@ def _as_mock(run: Session, name: str, *, yes: bool) -> None:
     _note_default(run, name, default)
 
 
-def _as_user(run: Session, name: str, store: str | None, *, piped: bool, verify: bool, yes: bool) -> None:
+def _as_user(run: Run, name: str, store: str | None, *, piped: bool, verify: bool, yes: bool) -> None:
     from tradesdk.local import host_of
     from tradesdk_cli.config.credentials import key_store, remove_key, save_key
     from tradesdk_cli.confirm import agree
@@ -140,7 +140,7 @@ def _as_user(run: Session, name: str, store: str | None, *, piped: bool, verify:
             run.out.note(f"{variable} is set and takes precedence over the saved login: unset {variable}")
 
 
-def _address(run: Session, table: Mapping[str, Any]) -> str:
+def _address(run: Run, table: Mapping[str, Any]) -> str:
     """The address: of the flag, the profile, the environment, or the prompt.
 
     It is checked before the key is read. At the prompt, a wrong address is asked for again.
@@ -168,7 +168,7 @@ def _address(run: Session, table: Mapping[str, Any]) -> str:
     )
 
 
-def _key(run: Session, base_url: str, *, piped: bool) -> str:
+def _key(run: Run, base_url: str, *, piped: bool) -> str:
     from tradesdk.local import host_of
     from tradesdk_cli.config.credentials import key_from_stdin
     from tradesdk_cli.wallet import can_hide, hidden
@@ -186,7 +186,7 @@ def _key(run: Session, base_url: str, *, piped: bool) -> str:
     return key
 
 
-def _verified(run: Session, client: Any) -> dict[str, Any]:
+def _verified(run: Run, client: Any) -> dict[str, Any]:
     """The account of the key."""
     from tradesdk import APIError, AuthenticationError
 
@@ -200,7 +200,7 @@ def _verified(run: Session, client: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def _locked_writer(run: Session, name: str) -> Iterator[Callable[[dict[str, Any]], bool]]:
+def _locked_writer(run: Run, name: str) -> Iterator[Callable[[dict[str, Any]], bool]]:
     """Holds the lock against other logins, and yields a function that writes the profile.
 
     The function returns True for the default profile; the first profile becomes that. Key and address belong together,
@@ -225,11 +225,11 @@ def _locked_writer(run: Session, name: str) -> Iterator[Callable[[dict[str, Any]
         yield write
 
 
-def _note_default(run: Session, name: str, default: bool) -> None:
+def _note_default(run: Run, name: str, default: bool) -> None:
     if not default:
         run.out.note(f"use it with --profile {name}, or always: trade config set profile {name}")
 
 
-def note_mock_removal(run: Session, name: str) -> None:
+def note_mock_removal(run: Run, name: str) -> None:
     """Prints how to turn a mock profile into one for a service."""
     run.out.note(f"profile {name} is a mock world; to remove the mock: trade config unset kind --profile {name}")

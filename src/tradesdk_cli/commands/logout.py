@@ -8,7 +8,7 @@ import typer
 
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.errors import ConfigProblem
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 
 app = Verbs()
 
@@ -25,7 +25,7 @@ def logout(ctx: typer.Context) -> None:
     from tradesdk_cli.config.credentials import key_store, remove_key, remove_partial_keys
     from tradesdk_cli.config.files import change
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         run.out.selection.expect("profile", "removed")
         settings = run.settings
         name = settings.profile

@@ -9,7 +9,7 @@ import typer
 
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import Since, Until, whole
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ def buy(ctx: typer.Context, terms: Terms, verb: str, tokens: Sequence[str] = (),
     from tradesdk_cli.pay.calls import Call
 
     call = Call(verb, tokens, arguments)
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         purchase(run, call, terms)
 
 
@@ -142,7 +142,7 @@ def history(
     from tradesdk_cli.pay.buy import purchase
     from tradesdk_cli.pay.calls import Call
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         # The same command a little later is the same request, and is not paid for twice.
         start, end = run.period(since, until, whole_minutes=True)
         purchase(run, Call("history", tokens, {"start": start, "end": end, "signal_type": signal}), terms)
@@ -206,12 +206,12 @@ def supported(
 ) -> None:
     """List the tokens that have market data. It is free."""
     from tradesdk_cli.output.columns import MARKET
-    from tradesdk_cli.pay.buy import records
+    from tradesdk_cli.pay.buy import rows_of
     from tradesdk_cli.pay.checkout import market_client
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         data = market_client(run, send_api_key=send_api_key).supported_tokens(limit=limit).data
-        rows, more = records("tokens", data), []
+        rows, more = rows_of("tokens", data), []
         if len(rows) < data.total:
             how = "--limit N, at most 500" if len(rows) < 500 else "the list cannot be continued"
             more = [f"the first {len(rows)} of {data.total}; there are more: {how}"]

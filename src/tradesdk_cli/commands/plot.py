@@ -8,7 +8,7 @@ import typer
 
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import AgentId, AnyChain, Since, Until, whole
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 
 if TYPE_CHECKING:
     from tradesdk_cli.plot.plots import Wanted
@@ -54,7 +54,7 @@ def token(
     """
     from tradesdk_cli.plot.plots import plot_token
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         plot_token(run, symbol, chain, wanted)
 
 
@@ -72,5 +72,5 @@ def agent(
     """
     from tradesdk_cli.plot.plots import plot_agent
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         plot_agent(run, agent_id, wanted)

@@ -24,14 +24,14 @@ from tradesdk_cli.cli.params import (
     whole,
 )
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.session import session, wire_all
+from tradesdk_cli.run import run_of, wire_all
 from tradesdk_cli.stream.deliver import actions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
     from tradesdk_cli.stream.bookmark import Bookmark, Stream
     from tradesdk_cli.stream.deliver import Actions
 
@@ -59,7 +59,7 @@ def latest(
     from tradesdk_cli.output.columns import SIGNALS
 
     keep = keeping(token, direction=direction)
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         size = limit if keep is None else 100  # filter all of them, then cut
         found = run.client.signals.latest(chain=chain, limit=size, min_confidence=min_confidence)
         kept = list(found) if keep is None else [one for one in found if keep(one)][: limit or FIRST]
@@ -93,7 +93,7 @@ def history(
     def keep(signal: Any) -> bool:
         return (min_confidence or 0) <= signal.confidence and (like is None or like(signal))
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         start, end = run.period(since, until)
         filters = {"chain": chain, "token_address": address, "start": start, "end": end}
         found = Source("signals", run.client.signals.history, filters, keep if min_confidence or like else None)
@@ -155,7 +155,7 @@ def stream(
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
         last, begin = since == LAST, since.at(run.now()) if isinstance(since, Instant) else None
         if group is not None:
@@ -184,7 +184,7 @@ def stream(
 
 
 def _member(
-    run: Session, wanted: Actions, group: str, chain: int, since: float | None, filters: dict[str, Any]
+    run: Run, wanted: Actions, group: str, chain: int, since: float | None, filters: dict[str, Any]
 ) -> tuple[Bookmark, Callable[..., AbstractContextManager[Stream]]]:
     from tradesdk_cli.commands.fleet import url_of
     from tradesdk_cli.commands.lists import keeping

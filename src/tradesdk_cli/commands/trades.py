@@ -19,7 +19,7 @@ from tradesdk_cli.cli.params import (
     Walk,
     pages,
 )
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 
 app = noun("trades", "Trades that agents made: list, get.")
 
@@ -69,7 +69,7 @@ def list_trades(
         in_time = (start or 0) <= trade.opened_at.timestamp() <= (inf if end is None else end)
         return in_time and (like is None or like(trade))
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         start, end = run.period(since, until)
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         filters = {"agent_id": agent_id, "status": status}
@@ -90,5 +90,5 @@ def get(
     """Show one trade with the hashes of its transactions."""
     from tradesdk_cli.lookup import TRADES, reached
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         run.show(reached(run, TRADES, trade_id, lambda found: run.client.trades.get(found)))

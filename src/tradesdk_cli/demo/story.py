@@ -21,9 +21,9 @@ from tradesdk_cli.demo.screen import Screen
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.mockworld import mock_server_class
 from tradesdk_cli.output.columns import AGENTS, SIGNALS, Column
-from tradesdk_cli.pay.records import brief
+from tradesdk_cli.pay.rows import brief
 from tradesdk_cli.retries import log_handler, say
-from tradesdk_cli.session import wire
+from tradesdk_cli.run import wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Results of tools: records with untrusted text set apart, pages, and errors with a next step."""
+"""Results of tools: items with untrusted text set apart, pages, and errors with a next step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KEY = re.compile(r"\w{1,60}", re.ASCII)
 
 
 def marked(item: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
-    """A record of the service with untrusted text in the field `untrusted`. `depth`: its depth in another record."""
+    """An item of the service with untrusted text in the field `untrusted`. `depth`: its depth in another item."""
     found: dict[str, Any] = {}
     untrusted: dict[str, Any] = {}
     for key, value in item.items():
@@ -61,7 +61,7 @@ def _inside(value: Any, depth: int) -> Any:
 
 
 def selected(item: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
-    """Only these fields of a marked record; untrusted ones may be named with or without `untrusted.`."""
+    """Only these fields of a marked item; untrusted ones may be named with or without `untrusted.`."""
     if not fields:
         return item
     untrusted = item.get("untrusted", {})
@@ -222,12 +222,12 @@ def page(rows: Iterable[Mapping[str, Any]], next_cursor: str | None, **more: Any
 
 
 def finished(answer: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
-    """A tool's result with untrusted text of its records set apart; of each record only these fields, if any."""
-    records = []
+    """A tool's result with untrusted text of its items set apart; of each item only these fields, if any."""
+    items = []
     if "item" in answer:
         answer["item"] = selected(marked(answer["item"]), fields)
-        records.append(answer["item"])
+        items.append(answer["item"])
     if "items" in answer:
         answer["items"] = [selected(marked(row), fields) for row in answer["items"]]
-        records += answer["items"]
-    return answer | ({"note": NOTE} if any("untrusted" in record for record in records) else {})
+        items += answer["items"]
+    return answer | ({"note": NOTE} if any("untrusted" in item for item in items) else {})

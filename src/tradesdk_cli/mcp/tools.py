@@ -23,14 +23,14 @@ from tradesdk_cli.mcp.topics import topic
 from tradesdk_cli.mcp.writing import Writes
 from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.pay.calls import verb_of
-from tradesdk_cli.pay.records import brief, spending_record
-from tradesdk_cli.session import wire
+from tradesdk_cli.pay.rows import brief, spending_fields
+from tradesdk_cli.run import wire
 from tradesdk_cli.text import plain_dollars, to_json, usd, visible
 
 if TYPE_CHECKING:
     from tradesdk import AsyncMarketClient, AsyncTradeClient, MarketResult, Payment
     from tradesdk_cli.pay.calls import Call
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
     from tradesdk_cli.wallet import Wallet
 
 T = TypeVar("T")
@@ -60,9 +60,7 @@ Answer = dict[str, Any]
 class Toolbox:
     """The tools of one server process, which is one session. An async context manager, for one event loop."""
 
-    def __init__(
-        self, run: Session, scope: Scope, *, now: Callable[[], float] = time.time, within: float = WITHIN
-    ) -> None:
+    def __init__(self, run: Run, scope: Scope, *, now: Callable[[], float] = time.time, within: float = WITHIN) -> None:
         self.scope = scope
         self.within = within
         self.limit = SessionLimit(scope.spend)
@@ -343,9 +341,9 @@ class Toolbox:
             await self._ask(self.approvals.end, action, state, outcome)
 
     def _delivered(self, verb: str, result: MarketResult[Any], start: int) -> Answer:
-        from tradesdk_cli.pay.buy import PER_SIGNAL, records, signal_rows
+        from tradesdk_cli.pay.buy import PER_SIGNAL, rows_of, signal_rows
 
-        rows = records(verb, result.data)
+        rows = rows_of(verb, result.data)
         if verb in PER_SIGNAL:
             rows = signal_rows(rows)
         payment = result.payment
@@ -369,7 +367,7 @@ class Toolbox:
         action = given.get("action", "get" if "id" in given else "list")
         payments = (await self._market()).payments
         if action == "budget":
-            budget = spending_record(await payments.spending())
+            budget = spending_fields(await payments.spending())
             session = {
                 "limit_usd": plain_dollars(usd(self.limit.limit)),
                 "spent_usd": plain_dollars(usd(self.limit.spent)),

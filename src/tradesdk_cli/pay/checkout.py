@@ -14,7 +14,7 @@ from tradesdk_cli.wallet import Wallet
 
 if TYPE_CHECKING:
     from tradesdk import AsyncMarketClient, MarketClient, Payment
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 _LONGEST_AMOUNT = 40
 NO_SERVICE = "https://nowhere.invalid"
@@ -68,7 +68,7 @@ def amount_of(option: str, text: str) -> str:
 ALL = 10**9
 
 
-def find_payment(run: Session, payment_id: str) -> Payment:
+def find_payment(run: Run, payment_id: str) -> Payment:
     """The payment with this id, or the only one whose id begins with it."""
     from tradesdk_cli.lookup import PAYMENTS, the_one
 
@@ -87,7 +87,7 @@ def find_payment(run: Session, payment_id: str) -> Payment:
     return payment
 
 
-def client_for(run: Session, payment: Payment | None, *, send_api_key: bool = False) -> MarketClient:
+def client_for(run: Run, payment: Payment | None, *, send_api_key: bool = False) -> MarketClient:
     """A client for the service of a payment; without a payment, for the service of the settings, if any."""
     if payment is not None:
         return market_client(run, at=payment.url.rpartition("/v1/")[0], send_api_key=send_api_key)
@@ -96,7 +96,7 @@ def client_for(run: Session, payment: Payment | None, *, send_api_key: bool = Fa
 
 
 def market_client(
-    run: Session,
+    run: Run,
     wallet: Wallet | None = None,
     *,
     send_api_key: bool = False,
@@ -116,7 +116,7 @@ def market_client(
     return client
 
 
-def async_market_client(run: Session, wallet: Wallet | None, http: Any) -> AsyncMarketClient:
+def async_market_client(run: Run, wallet: Wallet | None, http: Any) -> AsyncMarketClient:
     """The same for an event loop; `http` is the mock's client. The caller closes it."""
     from tradesdk import AsyncChainWitness, AsyncMarketClient
 
@@ -125,7 +125,7 @@ def async_market_client(run: Session, wallet: Wallet | None, http: Any) -> Async
 
 
 def _made(
-    kind: Any, witness: Any, run: Session, wallet: Wallet | None, http: Any, send_api_key: bool, at: str | None
+    kind: Any, witness: Any, run: Run, wallet: Wallet | None, http: Any, send_api_key: bool, at: str | None
 ) -> Any:
     from tradesdk_cli.retries import QUICK, OneMoreTry, OtherTime
 

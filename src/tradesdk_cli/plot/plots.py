@@ -14,7 +14,7 @@ from tradesdk_cli.output.columns import SIGNALS, columns
 from tradesdk_cli.output.table import print_line
 from tradesdk_cli.plot.chart import Chart, Mark, draw, shows_ascii_only
 from tradesdk_cli.redact import safe
-from tradesdk_cli.session import wire_all
+from tradesdk_cli.run import wire_all
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tradesdk_cli.cli.params import Instant
     from tradesdk_cli.output.columns import Column
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 _RESULTS = columns("timestamp total_pnl_usd pnl_usd status token_symbol? trade_id?")
 _PIPE_WIDTH, _HEIGHT, _TALLEST = 80, 20, 30
@@ -42,7 +42,7 @@ class Wanted:
     height: int | None
 
 
-def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> None:
+def plot_token(run: Run, symbol: str, chain: int | None, wanted: Wanted) -> None:
     """Draws a token's price at its signals."""
     chains = [chain] if chain is not None else list(CHAINS.values())
     named = " or ".join(CHAIN_NAMES[number] for number in chains)
@@ -81,7 +81,7 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
     _show(run, chart, SIGNALS, rows, wanted)
 
 
-def plot_agent(run: Session, agent_id: str, wanted: Wanted) -> None:
+def plot_agent(run: Run, agent_id: str, wanted: Wanted) -> None:
     """Draws the sum of an agent's closed trades, and the unrealized result of its open positions."""
     start, end = run.period(wanted.since, wanted.until)
     agent_id, agent = reached(run, AGENTS, agent_id, lambda found: (found, run.client.agents.get(found)))
@@ -145,7 +145,7 @@ def _is_address(symbol: str) -> bool:
     return symbol[:2].lower() == "0x"
 
 
-def _address(run: Session, symbol: str, chain: int) -> str | None:
+def _address(run: Run, symbol: str, chain: int) -> str | None:
     """The address in signals of this symbol; None without such signals."""
     if _is_address(symbol):
         return symbol
@@ -166,7 +166,7 @@ def _address(run: Session, symbol: str, chain: int) -> str | None:
 
 
 def _signals(
-    run: Session, chain: int, address: str, start: float | None, end: float | None, most: int
+    run: Run, chain: int, address: str, start: float | None, end: float | None, most: int
 ) -> list[dict[str, Any]]:
     """The newest signals of a token, oldest first, as the service sends them."""
     found = run.client.signals.history(
@@ -180,7 +180,7 @@ def _signals(
     return sorted(wire_all(found), key=lambda row: row["timestamp"])
 
 
-def _show(run: Session, chart: Chart, table: Sequence[Column], rows: list[dict[str, Any]], wanted: Wanted) -> None:
+def _show(run: Run, chart: Chart, table: Sequence[Column], rows: list[dict[str, Any]], wanted: Wanted) -> None:
     if not run.out.pictures:
         run.out.many(table, [rows], empty="")
         return

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tradesdk import StreamSignal, StreamStats
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 
 class Stream(Protocol):
@@ -81,7 +81,7 @@ class Bookmark:
                 raise  # else the next run repeats it
 
 
-def last_bookmark(run: Session, chain: int, filters: Mapping[str, object]) -> tuple[Bookmark, float | None]:
+def last_bookmark(run: Run, chain: int, filters: Mapping[str, object]) -> tuple[Bookmark, float | None]:
     """The position of `--since last`, and, while there is none, the time to begin at; None: now."""
     file = _file(run, chain, filters)
     runs = [each for each in _runs(file) if each.suffix == ".json"]
@@ -100,7 +100,7 @@ def last_bookmark(run: Session, chain: int, filters: Mapping[str, object]) -> tu
     return bookmark, since
 
 
-def bookmark_of_run(run: Session, chain: int, filters: Mapping[str, object]) -> Bookmark:
+def bookmark_of_run(run: Run, chain: int, filters: Mapping[str, object]) -> Bookmark:
     """The position of a run without `--since last`, for the first run with it.
 
     After that one, nothing is saved: this run begins later, so signals since that one are not done.
@@ -112,7 +112,7 @@ def bookmark_of_run(run: Session, chain: int, filters: Mapping[str, object]) -> 
     return Bookmark(file, needed=False)
 
 
-def _file(run: Session, chain: int, filters: Mapping[str, object]) -> Path:
+def _file(run: Run, chain: int, filters: Mapping[str, object]) -> Path:
     """The file of `--since last` for this chain, filters, `--out` file, service and key."""
     settings = run.settings
     kind = {name: str(value).lower() for name, value in filters.items() if value is not None}

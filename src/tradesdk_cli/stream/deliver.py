@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
     from tradesdk_cli.stream.exec import Command
 
 _EXEC_TIMEOUT = 60.0
@@ -57,7 +57,7 @@ class Delivery:
 
     def __init__(
         self,
-        run: Session,
+        run: Run,
         wanted: Actions,
         *,
         resumes: bool = False,

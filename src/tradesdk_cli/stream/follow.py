@@ -126,14 +126,14 @@ def _deliver(
         end.broken_off = True
         stream.close()
 
-    teller = _EventNotes(out)
+    notes = _EventNotes(out)
     delivery.begin()
     with Watchdog(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up) as watch:
         watch.idle()
         for item in stream:
             if isinstance(item, StreamSignal):
                 watch.working()
-                teller.signal(item)
+                notes.signal(item)
                 with deferral.shut():  # an exception within the model's code would become another error
                     event = wire_of(item)
                 # A signal written to a file is always acknowledged, even at Ctrl-C: else it would be written twice.
@@ -149,8 +149,8 @@ def _deliver(
                     watch.working()
                 elif isinstance(item, Connected):
                     watch.idle()
-                teller.report(item)
-        teller.end()
+                notes.note(item)
+        notes.end()
     return watch.reason
 
 
@@ -179,7 +179,7 @@ class _EventNotes:
             self._out.event("replayed", text, signals=self._replayed)
             self._replayed = 0
 
-    def report(self, item: Any) -> None:
+    def note(self, item: Any) -> None:
         self.end()
         if isinstance(item, Connected):
             again = "" if item.connects == 1 else " again"

@@ -23,15 +23,15 @@ from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.explain import problem_of
 from tradesdk_cli.output.printer import Output
-from tradesdk_cli.pay.records import spending_record
-from tradesdk_cli.session import wire, wire_all
+from tradesdk_cli.pay.rows import spending_fields
+from tradesdk_cli.run import wire, wire_all
 from tradesdk_cli.text import one_line
 from tradesdk_cli.top.state import CONNECTING, Board
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 _PAGE, _PAGES = 100, 5
 _SHARE, _USUAL_LIMIT = 3, 60
@@ -58,7 +58,7 @@ class HeldOutput(Output):
 class Source:
     """Updates a board while it is entered."""
 
-    def __init__(self, run: Session, board: Board) -> None:
+    def __init__(self, run: Run, board: Board) -> None:
         self._run, self._board = run, board
         self._over = threading.Event()
         self._chains = chains_of(board)
@@ -173,7 +173,7 @@ def skipped(board: Board, job: str, error: Exception) -> bool:
     return True
 
 
-def read(run: Session, board: Board, job: str) -> None:
+def read(run: Run, board: Board, job: str) -> None:
     """Reads one part of the board, named by a word and a key."""
     part, _, key = job.partition(" ")
     client = run.client
@@ -195,9 +195,9 @@ def read(run: Session, board: Board, job: str) -> None:
         board.put("money", money(run))
 
 
-def money(run: Session) -> dict[str, Any]:
+def money(run: Run) -> dict[str, Any]:
     """Today's spending on market data, and what is left of the budget; or the `problem` with the ledger."""
     try:
-        return spending_record(run.ledger.spending(Budget.from_environment(), now=run.now()))
+        return spending_fields(run.ledger.spending(Budget.from_environment(), now=run.now()))
     except (TradeError, CliError) as error:
         return {"problem": one_line(str(error), 200)}

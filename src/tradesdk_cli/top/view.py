@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 _OLD = 60.0
 _BREATH = 0.5
@@ -180,7 +180,7 @@ def _cut(line: Text, width: int) -> Text:
 # Live
 
 
-def show_board(run: Session, chain: int | None) -> None:
+def show_board(run: Run, chain: int | None) -> None:
     """Shows the board until q."""
     out, board = run.out, Board(target=run.target().text, chain=chain)
     run.settings = replace(run.settings, retries=0)  # the reader tries again, and shows that
@@ -238,7 +238,7 @@ def _keys() -> Iterator[Callable[[float], str]]:
 # Once
 
 
-def once(run: Session, chain: int | None) -> None:
+def once(run: Run, chain: int | None) -> None:
     """Reads everything once and prints it."""
     out, board = run.out, Board(target=run.target().text, chain=chain)
     for job in ("account", "agents", "positions", "usage", *(f"signals {one}" for one in chains_of(board))):

@@ -17,7 +17,7 @@ from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, UsagePro
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 
 PORT = 8787
@@ -27,7 +27,7 @@ _TIMEOUT, _TIMEOUT_OF_STATES = 10.0, 120.0  # a large state takes long: it is re
 _LONGEST_ANSWER = 64 * 1024 * 1024
 
 
-def send(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> dict[str, Any]:
+def send(run: Run, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> dict[str, Any]:
     """The response of `/_mock/{path}` on this run's mock. `body` is sent as JSON, or is a state file."""
     answer = _parsed(fetch(run, method, path, body))
     if not isinstance(answer, dict):
@@ -35,7 +35,7 @@ def send(run: Session, method: str, path: str, body: dict[str, Any] | bytes | No
     return answer
 
 
-def fetch(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> bytes:
+def fetch(run: Run, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> bytes:
     """The body of a successful response. Raises as `send` does."""
     content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     sent, received = _STATE if isinstance(body, bytes) else _JSON, _STATE if path == "snapshot" else _JSON
@@ -63,7 +63,7 @@ def fetch(run: Session, method: str, path: str, body: dict[str, Any] | bytes | N
 
 
 def _over_http(
-    run: Session, base_url: str, method: str, path: str, content: bytes | None, kind: str, *, large: bool
+    run: Run, base_url: str, method: str, path: str, content: bytes | None, kind: str, *, large: bool
 ) -> tuple[int, bytes]:
     """Status and body of a response."""
     where, parts = host_of(base_url), origin_of(base_url)  # without a password, which may be there by mistake
@@ -95,7 +95,7 @@ def _over_http(
         connection.close()
 
 
-def no_mock(run: Session) -> CliError:
+def no_mock(run: Run) -> CliError:
     """The error for a response that is not from a mock."""
     return CliError(f"the server at {host_of(_served_at(run))} is not a mock server", _START, code="mock")
 
@@ -127,12 +127,12 @@ def _bounded(text: str) -> int:
     return int(text)
 
 
-def _served_at(run: Session) -> str:
+def _served_at(run: Run) -> str:
     """The address of a served mock."""
     return run.settings.base_url or os.environ.get("TRADE_BASE_URL") or f"http://127.0.0.1:{PORT}"
 
 
-def mock_name(run: Session) -> str:
+def mock_name(run: Run) -> str:
     """The mock's name for people."""
     return (
         f"the embedded mock (world {run.settings.world})"
@@ -141,7 +141,7 @@ def mock_name(run: Session) -> str:
     )
 
 
-def forget_old_state(run: Session) -> None:
+def forget_old_state(run: Run) -> None:
     """Deletes local data about the mock's old state after that was replaced."""
     from tradesdk_cli import idcache
 

@@ -17,7 +17,7 @@ from tradesdk_cli.commands.lists import refuse_query
 from tradesdk_cli.commands.mock.control import forget_old_state, json_of, mock_name, no_mock, pairs, send
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.output.columns import BALANCES, EMITTED, KEYS, LOG, SETTLEMENTS, SUBMISSIONS
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tradesdk_cli.output.columns import Column
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
     from tradesdk_mock import ControlOperation, ControlParameter
 
 
@@ -249,7 +249,7 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
     ids = {name: fields.pop(name) for name in list(fields) if f"{{{name}}}" in operation.path}
     body = fields if operation.method in ("POST", "PUT") else None
     query = f"?{urlencode(fields)}" if fields and body is None else ""
-    with session(ctx) as run:
+    with run_of(ctx) as run:
 
         def answer_for(agent_id: str = "") -> dict[str, Any]:
             words = {name: quote(word, safe="") for name, word in (ids | {"agent_id": agent_id}).items()}
@@ -294,7 +294,7 @@ def _more(command: Command, operation: ControlOperation, words: Iterable[str]) -
     return {name: text if name in _AS_THEY_ARE else value_of(text) for name, text in found.items()}
 
 
-def _show(run: Session, command: Command, answer: dict[str, Any], usual: int | None) -> None:
+def _show(run: Run, command: Command, answer: dict[str, Any], usual: int | None) -> None:
     out, data = run.out, answer.get("data")
     if not isinstance(data, list):
         if not out.draws(many=False):

@@ -1,6 +1,6 @@
-"""The session of a command: settings, output, a client made on first use, and the embedded mock.
+"""A run of a command: its settings, output, clients made on first use, and the embedded mock.
 
-Help and completion import this module without opening a session, so it imports the rest on use.
+Help and completion import this module without a run, so it imports the rest on use.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 _TRY = "try it without an account or a network: trade --mock account show"
 
 
-class Session:
+class Run:
     """One run of a command."""
 
     def __init__(self, settings: Settings, output: Output) -> None:
@@ -224,28 +224,28 @@ class Session:
 
 
 @contextmanager
-def session(ctx: typer.Context, *, new_profile: bool = False) -> Iterator[Session]:
-    """The session of the command in `ctx`; closed at the end.
+def run_of(ctx: typer.Context, *, new_profile: bool = False) -> Iterator[Run]:
+    """The run of the command in `ctx`; closed at the end.
 
     With `new_profile`, the named profile may not exist yet.
     """
     from tradesdk_cli.config.settings import settings_of
 
     settings = settings_of(ctx.obj, os.environ, new_profile=new_profile)
-    with session_with(ctx, settings) as opened:
+    with run_with(ctx, settings) as opened:
         for warning in settings.warnings:
             opened.out.note(f"warning: {warning}")
         yield opened
 
 
 @contextmanager
-def session_with(ctx: typer.Context, settings: Settings) -> Iterator[Session]:
+def run_with(ctx: typer.Context, settings: Settings) -> Iterator[Run]:
     """The same with these settings."""
     from tradesdk_cli import idcache
     from tradesdk_cli.output.printer import Output
 
     ctx.obj["resolved"] = settings  # errors are printed in the format of the settings
-    opened = Session(settings, Output(settings, os.environ))
+    opened = Run(settings, Output(settings, os.environ))
     idcache.listen(opened.out.on_terminal)  # no completion for ids in the output of scripts
     with opened.stack:
         if settings.debug or settings.curl:
