@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -91,8 +92,8 @@ def round_trips(ledger: Ledger) -> int:
 
 
 def refuse(ledger: Ledger) -> None:
-    """A payment for which the budget of the hour leaves no room."""
-    one = replace(payment(), header=HEADER)
+    """A payment for which the budget of the hour leaves no room: it is never written."""
+    one = replace(payment(), id="pay_refused", fingerprint="refused", header=HEADER)
     submit = Submit(
         payment=one, earlier=None, origin=one.origin, budget=LITTLE, owner="me", until=NOW + 60, over=NOW, now=NOW
     )
@@ -106,10 +107,16 @@ def refusals(ledger: Ledger) -> Iterator[None]:
     """Another process asks for what is refused, all the time."""
     child = os.fork()
     if not child:
-        while True:
-            refuse(ledger)
+        try:
+            while True:
+                refuse(ledger)
+        except Exception:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
     try:
         yield
+        assert os.waitpid(child, os.WNOHANG) == (0, 0), "it has ended"
     finally:
         os.kill(child, SIGKILL)
         os.waitpid(child, 0)

@@ -1,8 +1,8 @@
 """Blocking connections to a PostgreSQL server, in which no wait is unlimited.
 
-The statements of a round trip are sent by libpq's pipeline mode, and their results read, by `psycopg.pq`: psycopg's
-cursors take five times as long. After any error the connection is closed, so that no statement ever runs on one in an
-unknown state.
+Statements are sent in libpq's pipeline mode, and their results read, by `psycopg.pq`: with psycopg's cursors a payment
+takes twice as much of the processor. After any error the connection is closed, so that no statement ever runs on one in
+an unknown state.
 """
 
 from __future__ import annotations

@@ -192,13 +192,9 @@ class PostgresTransaction:
             raise errors.emptied(engine.shown)
         version, time, is_lost, _ = rows[0]
         engine.ahead = round(time - SystemClock().now())
+        if version <= 0:
+            raise engine.damaged(f"its version is {version}")
         if version != sql.VERSION:
-            raise _other_version(engine, version)
+            raise errors.other_version(engine.shown, version, sql.VERSION, is_file=False)
         if is_lost:
             raise errors.emptied(engine.shown)
-
-
-def _other_version(engine: PostgresEngine, version: int) -> errors.UnusableLedgerError:
-    if version <= 0:
-        return engine.damaged(f"its version is {version}")
-    return errors.other_version(engine.shown, version, sql.VERSION, is_file=False)
