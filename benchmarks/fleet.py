@@ -1,4 +1,4 @@
-"""What a fleet costs in PostgreSQL: a payment's two steps, a claim of the rate limit, growth, round trips, signals.
+"""What a fleet costs in PostgreSQL: a payment's two steps, a claim of the rate limit, growth, refusals, signals.
 
 The peers are SQLite's ledger, synced, and psycopg alone with the same commits, on the same disk. By the wall, because a
 server does most of the work. The server is TRADE_FLEET, or else the one that the tests start.
@@ -8,19 +8,23 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from signal import SIGKILL
 from time import perf_counter
 from typing import Any
 from unittest.mock import patch
 
 import psycopg
-from _measure import Bar, finish, in_process, measure, report, verdict
+from _measure import Bar, Figures, finish, in_process, measure, report, verdict
 from _payments import BUDGET, HEADER, NOW, numbers, past, payment, written
 from psycopg.sql import SQL, Identifier
 
-from tradesdk import Ledger, SystemClock
+from tradesdk import Budget, Ledger, PaymentRefusedError, SystemClock
 from tradesdk._fleet.bodies import Stored
 from tradesdk._fleet.rate import CLAIM, SharedWindow
 from tradesdk._fleet.signals import Relay
@@ -28,12 +32,15 @@ from tradesdk._postgres.connection import Connection, numbered
 from tradesdk._postgres.server import server
 from tradesdk.fleet import FleetSignals, create_tables
 from tradesdk.payments.ledger import schema
+from tradesdk.payments.ledger.changes import Submit
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests._postgres import Postgres, new_schema
 
 ROUNDS, TIMES = 60, 3
 SIZES = (1_000, 100_000)
+FULL = (100, 100_000)
+LITTLE = Budget(per_hour="1")
 SIGNALS = 1_000
 
 
@@ -59,11 +66,11 @@ def bare_claim(url: str, name: str) -> Callable[[], object]:
     return lambda: db.execute(CLAIM, ("bare", NOW)).fetchall()
 
 
-def grown(url: str, size: int) -> Ledger:
-    """A ledger with so many payments, 20 seconds apart."""
+def grown(url: str, size: int, apart: float = 20) -> Ledger:
+    """A ledger with so many payments, and so many seconds between them."""
     name = new_schema()
     create_tables(url, schema=name)
-    rows, sums = past(size, 20)
+    rows, sums = past(size, apart)
     with psycopg.connect(url, cursor_factory=psycopg.RawCursor) as db:
         db.execute(b"SET search_path TO " + name.encode())
         cursor = db.cursor()
@@ -82,6 +89,58 @@ def round_trips(ledger: Ledger) -> int:
     with patch.object(Connection, "run", autospec=True, side_effect=Connection.run) as run:
         written(ledger)
     return run.call_count
+
+
+def refuse(ledger: Ledger) -> None:
+    """A payment for which the budget of the hour leaves no room: it is never written."""
+    one = replace(payment(), id="pay_refused", fingerprint="refused", header=HEADER)
+    submit = Submit(
+        payment=one, earlier=None, origin=one.origin, budget=LITTLE, owner="me", until=NOW + 60, over=NOW, now=NOW
+    )
+    with suppress(PaymentRefusedError):
+        ledger.submit(submit)
+        raise AssertionError("it was not refused")
+
+
+@contextmanager
+def refusals(ledger: Ledger) -> Iterator[None]:
+    """Another process asks for what is refused, all the time."""
+    child = os.fork()
+    if not child:
+        try:
+            while True:
+                refuse(ledger)
+        except Exception:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    try:
+        yield
+        assert os.waitpid(child, os.WNOHANG) == (0, 0), "it has ended"
+    finally:
+        os.kill(child, SIGKILL)
+        os.waitpid(child, 0)
+
+
+def show_refusals(url: str) -> bool:
+    """A refusal costs the same in a full hour, and stops nobody."""
+    few, many = (f"{size:,} in the hour" for size in FULL)
+    ledgers = {name: grown(url, size, 3600 / size) for name, size in zip((few, many), FULL, strict=True)}
+    probes = {name: in_process(partial(refuse, each), times=TIMES) for name, each in ledgers.items()}
+    figures = measure(probes, rounds=ROUNDS)
+    held = report("A refusal, with so many payments", figures, [Bar(many, few, 2, True)], unit="µs", peers=[])
+    call, times = in_process(partial(written, ledgers[many]), times=TIMES), {"alone": Figures(), "beside": Figures()}
+    for _ in range(ROUNDS // 4):
+        for name, beside in (("alone", nullcontext), ("beside", partial(refusals, ledgers[many]))):
+            with beside():
+                for _ in range(4):
+                    cpu, wall = call()
+                    times[name].cpu.append(cpu)
+                    times[name].wall.append(wall)
+    held &= report("A payment beside refusals", times, [Bar("beside", "alone", 2, True)], unit="µs", peers=[])
+    for each in ledgers.values():
+        each.close()
+    return held
 
 
 def show_signals(url: str) -> None:
@@ -150,6 +209,7 @@ def main(url: str, place: Path) -> bool:
     probes = {one: in_process(partial(written, each), times=TIMES) for one, each in ledgers.items()}
     figures = measure(probes, rounds=ROUNDS)
     held &= report("In a ledger that holds already", figures, [Bar(many, few, 1.25, True)], unit="µs", peers=[])
+    held &= show_refusals(url)
     for each in (ledger, sqlite, *ledgers.values()):
         each.close()
     window.close()

@@ -36,12 +36,12 @@ def ask(mock: MockService, path: str, *, tenant: str = "bench", body: object = N
     if content:
         headers.append((b"content-type", b"application/json"))
     target, _, query = path.partition("?")
-    reply = mock.pipeline.answer(
+    response = mock.pipeline.respond(
         Request(method or ("POST" if content else "GET"), target, query.encode(), headers, content)
     )
-    assert reply.status // 100 == 2, (path, reply)
-    assert isinstance(reply.body, bytes)
-    return json.loads(reply.body) if reply.body else {}
+    assert response.status // 100 == 2, (path, response)
+    assert isinstance(response.body, bytes)
+    return json.loads(response.body) if response.body else {}
 
 
 def timed(call: Callable[[], object]) -> tuple[float, float]:

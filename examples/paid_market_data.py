@@ -15,6 +15,7 @@ from tradesdk import (
     MarketClient,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
+    TokenResults,
     TokenWinRate,
 )
 from tradesdk_mock import GapOptions, MockClock, MockServer
@@ -59,8 +60,7 @@ def win_rates(market: MarketClient) -> list[TokenWinRate]:
         in_doubt = error.payment.id  # also in the ledger: another process can continue it later
     try:
         # The same signed payment again: it can't be taken twice.
-        rates: list[TokenWinRate] = market.payments.resume(in_doubt).data.results
-        return rates
+        return market.payments.resume(in_doubt, TokenResults[TokenWinRate]).data.results
     except PaymentOutcomeUnknownError as error:
         print(f"still in doubt, and not paid for again: {error.hint}")
         return []

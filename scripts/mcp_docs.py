@@ -3,8 +3,8 @@
     python scripts/mcp_docs.py            write it
     python scripts/mcp_docs.py --check    end with 1 when a file is not what it should be now
 
-docs/mcp.md between its marks, docs/mcp-tools.json, docs/mcp-errors.json, docs/llms.txt, docs/llms-full.txt and
-skills/*/SKILL.md.
+docs/mcp.md and docs/errors.md between their marks, docs/mcp-tools.json, docs/mcp-errors.json, docs/llms.txt,
+docs/llms-full.txt and skills/*/SKILL.md.
 """
 
 import argparse
@@ -21,13 +21,15 @@ import typer
 from tradesdk import ErrorCode, TradeError, __version__
 from tradesdk_cli.app import command
 from tradesdk_cli.cli.group import LazyCommand
+from tradesdk_cli.explain import problem_of
 from tradesdk_cli.mcp.answers import OWN_CODES
 from tradesdk_cli.mcp.catalog import Scope, Tool, tools
 from tradesdk_cli.next_steps import FOR_A_MODEL
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGE = DOCS / "mcp.md"
+PAGES = "mcp.md", "errors.md"
+"""They have parts that are generated, between marks."""
 ABOUT = "Python SDK, terminal client and mock server for a trading agent and market signal service."
 SCOPES = {
     "nothing": Scope(),
@@ -36,7 +38,7 @@ SCOPES = {
     "`--write --spend`": Scope(write=True, spend=1),
 }
 ALL = Scope(write=True, spend=1)
-MARK = re.compile(r"(?s)(<!-- generated: (?P<name>\w+) -->\n).*?(<!-- end -->)")
+MARK = re.compile(r"(?s)(<!-- generated: (?P<name>\w+) -->\n)(?P<text>.*?)(<!-- end -->)")
 
 
 @dataclass(frozen=True)
@@ -150,25 +152,31 @@ def main() -> int:
 
 
 def files() -> Iterator[tuple[Path, str]]:
-    """Each file, and its text. The page comes first: another file holds it."""
-    page = MARK.sub(lambda mark: f"{mark[1]}{PARTS[mark['name']]()}{mark[3]}", PAGE.read_text(encoding="utf-8"))
-    yield PAGE, page
+    """Each file, and its text. The pages come first: another file holds them."""
+    written = {name: page(DOCS / name) for name in PAGES}
+    yield from ((DOCS / name, text) for name, text in written.items())
     yield DOCS / "mcp-tools.json", as_json([tool.listed() for tool in tools(ALL)])
     yield DOCS / "mcp-errors.json", as_json(errors())
     yield DOCS / "llms.txt", index()
-    yield DOCS / "llms-full.txt", everything(page)
+    yield DOCS / "llms-full.txt", everything(written)
     for skill in SKILLS:
         yield ROOT / "skills" / skill.name / "SKILL.md", skill_page(skill)
+
+
+def page(file: Path) -> str:
+    """A page with its generated parts. Each is made from what is there."""
+    text = file.read_text(encoding="utf-8")
+    return MARK.sub(lambda mark: f"{mark[1]}{PARTS[mark['name']](mark['text'])}{mark[4]}", text)
 
 
 def as_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-# Parts of docs/mcp.md
+# Parts of pages
 
 
-def tools_table() -> str:
+def tools_table(_: str) -> str:
     lines = ["| Tool | Needs | Reads only | What it does |", "|---|---|---|---|"]
     for tool in tools(ALL):
         needs = {"market_buy": "`--spend`", "agent_change": "`--write`"}.get(tool.name, "")
@@ -193,7 +201,7 @@ def token_count(found: Sequence[Tool]) -> int:
     )
 
 
-def tokens_table() -> str:
+def tokens_table(_: str) -> str:
     lines = ["| Options | Tools | Tokens |", "|---|---:|---:|"]
     for name, scope in SCOPES.items():
         found = tools(scope)
@@ -201,13 +209,33 @@ def tokens_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def codes_table() -> str:
+def codes_table(_: str) -> str:
     lines = ["| Code | Meaning | Next step |", "|---|---|---|"]
     lines += [f"| `{code}` | {meaning} | {step} |" for code, (meaning, step) in OWN_CODES.items()]
     return "\n".join(lines) + "\n"
 
 
-PARTS = {"tools": tools_table, "tokens": tokens_table, "codes": codes_table}
+_CALL = r"[\w.]+\((?:[^\s()][^()]*)?\)(?:\.\w+)?"
+_OF_CODE = re.compile(
+    r"\btrade(?: (?:[a-z][a-z-]*|--[a-z-]+|[A-Z_]+|\d+))+(?=[ ;:,)]|$)"
+    rf"|\w+=(?:{_CALL}|[\w.]+)?|{_CALL}|\berror(?:\.\w+)+|--[a-z-]+(?: [A-Z]+\b| last)?|\b\w*_\w+"
+)
+"""What is code in a sentence: lines for `trade`, names of Python, options, variables."""
+
+
+def errors_table(rows: str) -> str:
+    """The table of some codes. The page says which, and their classes; a test compares these with the source."""
+    lines = ["| Code | Error | Meaning | In Python | In `trade` |", "|---|---|---|---|---|"]
+    for code, name in re.findall(r"(?m)^\| `(\w+)` \| `(\w+)` \|", rows):
+        error = TradeError("", code=code)
+        step = problem_of(error).hint or ""
+        texts = error.meaning, error.hint, "the same" if step == error.hint else step
+        cells = [_OF_CODE.sub(r"`\g<0>`", text) for text in texts]
+        lines.append(f"| `{code}` | `{name}` | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+PARTS = {"tools": tools_table, "tokens": tokens_table, "codes": codes_table, "errors": errors_table}
 
 
 # Catalogues
@@ -259,7 +287,7 @@ def index() -> str:
     return "\n".join(lines) + "\n"
 
 
-def everything(page: str) -> str:
+def everything(written: dict[str, str]) -> str:
     parts = [f"# tradesdk {__version__}\n\n> {ABOUT}\n", "# Commands\n"]
     parts += [f"## {words}\n\n{text}" for words, text in helps()]
     parts.append("# Tools of trade mcp\n")
@@ -267,7 +295,7 @@ def everything(page: str) -> str:
     parts.append("# Error codes\n")
     parts.append("".join(f"- {one['code']}: {one['meaning']}. Next: {one['next_step']}.\n" for one in errors()))
     for _, file in pages():
-        parts.append(page if file == PAGE.name else (DOCS / file).read_text(encoding="utf-8"))
+        parts.append(written.get(file) or (DOCS / file).read_text(encoding="utf-8"))
     return "\n".join(part.rstrip() + "\n" for part in parts)
 
 

@@ -60,6 +60,8 @@ from tradesdk.payments.effects import (
     Sleep,
     Steps,
     Sync,
+    Verified,
+    Verify,
     Write,
 )
 from tradesdk.payments.ledger import claims, schema
@@ -79,7 +81,7 @@ CONTINUED = 600
 URL = "https://market.example/v1/token-prices"
 DEAD, GONE = "dead", "gone"
 """The owner of a claim whose process was killed: on this machine, where that is seen, or on another one."""
-SHARED = Look, Write, Send, HandOver
+SHARED = Look, Write, Verify, Send, HandOver
 """Effects before which a call stops: others may make a difference there. It goes on at once through all others."""
 
 
@@ -105,6 +107,7 @@ class Case:
         lost: the ledger may be emptied once.
         copied: the second half of the calls uses a copy of the ledger, made at any time.
         every: a call stops before each effect, not only before those that are shared.
+        contract: the wallet is a contract. A node is asked whether it accepts a signature, and may hand it on.
     """
 
     calls: str
@@ -125,6 +128,7 @@ class Case:
     lost: bool = False
     copied: bool = False
     every: bool = False
+    contract: bool = False
 
 
 TABLES = ("payments", "sums", "runs", "settings")
@@ -264,13 +268,26 @@ class _Wallet(LocalSigner):
         return bytes(32)
 
 
+NODE = {
+    "accepts it": Verified(is_asked=True),
+    "refuses it": Verified(True, "the contract does not accept it"),
+    "is not reached": Verified(is_asked=False),
+    "knows no contract": Verified(False, "there is no contract"),
+}
+"""What a node may say about a signature."""
+
+
 class _Buyer(Buyer):
     def signature(self, payment: Payment) -> Asked[bytes]:  # nobody looks at it here
         return bytes(65)
         yield
 
 
-WALLET = _Wallet(b"\x01" * 32)
+class _Contract(_Wallet):
+    is_contract = True
+
+
+WALLET, CONTRACT = _Wallet(b"\x01" * 32), _Contract(b"\x01" * 32)
 _NAMES = tuple({field.name: 0 for field in fields(Payment)}.keys() - {"code", "reason", "receipt", "updated"})
 
 
@@ -417,7 +434,8 @@ class Search:
         )
         buyer = _Buyer(
             ledger=self.ledgers[self.which(slot)],
-            wallet=WALLET,
+            wallet=CONTRACT if self.case.contract else WALLET,
+            has_node=self.case.contract,
             budget=budget or self.case.budget,
             max_validity=120,
             pay_to=(),
@@ -460,6 +478,8 @@ class Search:
                     if isinstance(change, Submit):
                         return buyer.ledger.submit(change)
                     return None if row is None else buyer.ledger.update(row.payment.id, change, row)
+                case Verify():
+                    return NODE[told or "accepts it"]
                 case Send():
                     if told in ("lost", "not received"):
                         raise APIConnectionError(told, method="POST", url=URL, sent=told == "lost")
@@ -557,13 +577,17 @@ class Search:
         choices: tuple[str, ...] = ("",)
         if isinstance(effect, Ask | Send):
             choices = case.answers if isinstance(effect, Send) else tuple(map(str, case.prices))
+        if isinstance(effect, Verify):
+            choices = tuple(NODE)
         for told in choices:
             yield f"call {slot}: {type(effect).__name__} {told}", self._step(world, slot, call, told)
         if world.cancels < case.cancels and not isinstance(effect, Write | Lock):
-            for is_sent in (False, True) if isinstance(effect, Send) else (False,):
-                ended, canceled = Ended(KeyboardInterrupt(), is_sent=is_sent), world._replace(cancels=world.cancels + 1)
+            for is_sent in (False, True) if isinstance(effect, Send | Verify) else (False,):
+                is_given = is_sent and isinstance(effect, Send)  # nobody knows what a node does with it
+                ended = Ended(KeyboardInterrupt(), is_sent=is_given)
+                canceled = world._replace(cancels=world.cancels + 1)
                 told = f"call {slot} is canceled at {type(effect).__name__}, sent: {is_sent}"
-                yield told, self._step(canceled, slot, call, "", ended)
+                yield told, self._step(canceled, slot, call, "accepts it" if is_sent else "is not reached", ended)
 
     def _step(self, world: World, slot: int, call: Call, told: str, ended: Ended | None = None) -> World:
         """Carry out one effect, or end the call there, and all that only this call notices after it."""
@@ -577,8 +601,12 @@ class Search:
         try:
             while True:
                 effect = run.effect
-                if isinstance(effect, Send) and (ended is None or ended.is_sent) and told != "not received":
-                    cheque, sent = _cheque(effect.payment, world.now), True
+                is_given = isinstance(effect, Verify) and NODE[told].is_asked
+                if isinstance(effect, Send) and (ended is None or ended.is_sent):
+                    is_given = told != "not received"
+                if isinstance(effect, Verify | Send) and is_given:
+                    cheque = _cheque(effect.payment, world.now)
+                    sent |= isinstance(effect, Send)
                     is_valid = cheque.until > world.now or not self.proves
                     if is_valid and all(one.nonce != cheque.nonce for one in world.chain):
                         cheques = tuple(sorted({*cheques, cheque}))

@@ -7,7 +7,8 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, TypeVar
 
-from tradesdk import Budget, Ledger, LedgerError, Payment, PaymentStage, ReasonCode
+from tradesdk import Budget, Ledger, LedgerError, Payment, PaymentStage
+from tradesdk.payments import ReasonCode
 from tradesdk.payments.ledger.engine import Engine, Transaction
 from tradesdk.payments.ledger.errors import UnusableLedgerError
 

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tradesdk import Budget, MarketResult, Payment, PaymentProof, PaymentStage, Quote, ReasonCode
+from tradesdk import Budget, MarketResult, Payment, PaymentStage, Quote
+from tradesdk.payments import PaymentProof, ReasonCode
 from tradesdk.payments.ledger.rules import Sums
 
 T = TypeVar("T")
@@ -58,7 +59,7 @@ def how(one: Payment) -> str:
 
 def quote(path: str, amount: int, tokens: int | None = None) -> Quote:
     """A quote without any budget behind it."""
-    return Quote(path=path, tokens=tokens, amount=amount, spending=Sums(0.0).spending(Budget()))
+    return Quote(path=path, body=b"{}", tokens=tokens, amount=amount, spending=Sums(0.0).spending(Budget()))
 
 
 def result(data: T, paid: Payment | None, path: str = "/v1/token-prices") -> MarketResult[T]:

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 import tradesdk.fleet
 import tradesdk.local
+import tradesdk.payments
+import tradesdk.types
 
 from .test_surface import PUBLIC
 
@@ -52,10 +54,10 @@ HTTPX_FILES = {
     ),
     "tradesdk/_sync/concurrency.py",
     "tradesdk_mock/in_process/httpx_transport.py",
-    "tradesdk_mock/in_process/reply_stream.py",
+    "tradesdk_mock/in_process/response_stream.py",
 }
 MOCK_FILES = (
-    "tradesdk_cli/session.py",
+    "tradesdk_cli/run.py",
     "tradesdk_cli/mockworld.py",
     "tradesdk_cli/commands/mock/",
     "tradesdk_cli/demo/",
@@ -182,9 +184,15 @@ def test_third_party_packages_of_the_sdk() -> None:
 def test_psycopg_is_used_by_its_documented_modules() -> None:
     """Its generators and what waits for them may change with any release."""
     used = {one.target for one in alive() if one.top == "psycopg"}
-    conninfo = {"psycopg.conninfo.conninfo_to_dict", "psycopg.conninfo.make_conninfo"}
-    assert used <= {"psycopg", "psycopg.Error", "psycopg.adapt.Dumper", *conninfo} | {
-        f"psycopg.pq.{name}" for name in ("Format", "TransactionStatus")
+    assert used <= {"psycopg", "psycopg.Error"} | {
+        f"psycopg.{module}.{name}"
+        for module, names in {
+            "adapt": ("Dumper", "PyFormat"),
+            "conninfo": ("conninfo_to_dict", "make_conninfo"),
+            "pq": ("ConnStatus", "DiagnosticField", "ExecStatus", "Format", "TransactionStatus"),
+            "pq.abc": ("PGresult",),  # only as a type
+        }.items()
+        for name in names
     }
 
 
@@ -193,7 +201,7 @@ def test_third_party_packages_of_the_mock() -> None:
     extra = {
         "tradesdk_mock/api/openapi.py": {"yaml"},
         "tradesdk_mock/in_process/httpx_transport.py": {"httpx"},
-        "tradesdk_mock/in_process/reply_stream.py": {"httpx"},
+        "tradesdk_mock/in_process/response_stream.py": {"httpx"},
         "tradesdk_mock/pytest_plugin.py": {"pytest"},
     }
     allowed = sys.stdlib_module_names | MOCK_THIRD_PARTY | {"tradesdk_mock"}
@@ -202,8 +210,8 @@ def test_third_party_packages_of_the_mock() -> None:
 
 def test_cli_uses_public_names_only() -> None:
     mine = [one for one in every_import() if one.file.startswith("tradesdk_cli/")]
-    public = PUBLIC | {"", "fleet", "local"}
-    for module in (tradesdk.fleet, tradesdk.local):
+    public = PUBLIC | {"", "fleet", "local", "payments", "types"}
+    for module in (tradesdk.fleet, tradesdk.local, tradesdk.payments, tradesdk.types):
         public |= {f"{module.__name__.partition('.')[2]}.{name}" for name in module.__all__}
     inner = [str(one) for one in mine if one.top == "tradesdk" and one.target.partition(".")[2] not in public]
     assert inner == []

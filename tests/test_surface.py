@@ -8,12 +8,15 @@ import subprocess
 import sys
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import AsyncMock, create_autospec
 
 import pytest
 
 import tradesdk
+import tradesdk.payments
+import tradesdk.types
 
 from ._rows import each_of
 
@@ -24,15 +27,9 @@ PUBLIC = {
     "AsyncTradeClient",
     "RawResponse",
     "RateLimit",
-    "RateClaim",
     "RateLimiter",
     "AsyncRateLimiter",
     "RetryPolicy",
-    "RetryAction",
-    "RetryWait",
-    "Failure",
-    "FailureCause",
-    "Operation",
     "Clock",
     "SystemClock",
     "Timeout",
@@ -41,12 +38,9 @@ PUBLIC = {
     "AsyncPager",
     "Risk",
     "Signer",
-    "DigestSigner",
-    "TypedDataSigner",
     "wallet_message",
     "LocalSigner",
     "Account",
-    "AccountCode",
     "Usage",
     "Quota",
     "Agent",
@@ -60,11 +54,6 @@ PUBLIC = {
     "Position",
     "Signal",
     "ErrorCode",
-    "BudgetDetails",
-    "PriceDetails",
-    "RecipientDetails",
-    "TokenDetails",
-    "WalletDetails",
     "TradeError",
     "ConfigError",
     "InvalidArgumentError",
@@ -100,7 +89,6 @@ PUBLIC = {
     "Connected",
     "Disconnected",
     "StreamStats",
-    "StreamItem",
     "MarketClient",
     "AsyncMarketClient",
     "BatchRun",
@@ -115,26 +103,25 @@ PUBLIC = {
     "DryRun",
     "MarketResult",
     "Payment",
-    "PaymentProof",
     "PaymentStage",
-    "ReasonCode",
     "Receipt",
     "Reconciliation",
     "ChainWitness",
     "AsyncChainWitness",
-    "ChainVerdict",
-    "SignedHeader",
     "arrow_table",
     "create_keystore",
     "keystore_address",
     "AggregateMetrics",
     "SignalRecord",
     "SupportedToken",
+    "SupportedTokens",
     "TokenAvgPrices",
     "TokenPrice",
+    "TokenResults",
     "TokenSignals",
     "TokenWinRate",
     "TopPerformer",
+    "TopPerformers",
     "PaymentError",
     "PaymentRefusedError",
     "PaymentRejectedError",
@@ -143,23 +130,55 @@ PUBLIC = {
     "LedgerError",
     "__version__",
 }
+IN_PAYMENTS = {
+    "AccountCode",
+    "BudgetDetails",
+    "ChainVerdict",
+    "DigestSigner",
+    "PaymentProof",
+    "PriceDetails",
+    "ReasonCode",
+    "RecipientDetails",
+    "SignedHeader",
+    "TokenDetails",
+    "TypedDataSigner",
+    "WalletDetails",
+}
+IN_TYPES = {
+    "Failure",
+    "FailureCause",
+    "MarketModel",
+    "Operation",
+    "RateClaim",
+    "RetryAction",
+    "RetryWait",
+    "StreamItem",
+}
+NAMES: list[tuple[ModuleType, set[str]]] = [
+    (tradesdk, PUBLIC),
+    (tradesdk.payments, IN_PAYMENTS),
+    (tradesdk.types, IN_TYPES),
+]
 
 
-def test_public_names_are_the_written_ones() -> None:
-    assert dir(tradesdk) == sorted(PUBLIC)
+@each_of(("package", "names"), NAMES, ids=lambda one: getattr(one, "__name__", ""))
+def test_public_names_are_the_written_ones(package: ModuleType, names: set[str]) -> None:
+    assert dir(package) == sorted(names)
 
 
-def test_type_checkers_and_programs_find_a_name_in_the_same_place() -> None:
-    tree = ast.parse(Path(tradesdk.__file__).read_text("utf-8"))
+@each_of(("package", "names"), NAMES, ids=lambda one: getattr(one, "__name__", ""))
+def test_type_checkers_and_programs_find_the_same_under_a_name(package: ModuleType, names: set[str]) -> None:
+    tree = ast.parse(Path(str(package.__file__)).read_text("utf-8"))
     checked = {
-        (alias.asname, f"tradesdk.{node.module}")
+        alias.asname: f"{'.' * node.level}{node.module}"
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.level
         for alias in node.names
+        if alias.asname
     }
-    assert checked == {(name, f"tradesdk.{module}") for name, module in tradesdk._HOME.items()} | {
-        ("__version__", "tradesdk._version")
-    }
+    assert checked.keys() == names
+    for name, module in checked.items():
+        assert getattr(package, name) is getattr(importlib.import_module(module, package.__package__), name)
 
 
 @pytest.mark.long
@@ -214,10 +233,10 @@ def test_a_call_of_the_class_says_that_a_client_is_missing(name: str, part: str,
         getattr(getattr(getattr(tradesdk, name), part), method)()
 
 
-def test_public_names_are_there_and_documented() -> None:
-    for name in sorted(PUBLIC):
-        value = getattr(tradesdk, name)
-        assert name in dir(tradesdk)
+@each_of(("package", "names"), NAMES, ids=lambda one: getattr(one, "__name__", ""))
+def test_public_names_are_there_and_documented(package: ModuleType, names: set[str]) -> None:
+    for name in sorted(names):
+        value = getattr(package, name)
         if inspect.isclass(value) or inspect.isfunction(value):
             own = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
             assert (own or "").strip(), f"{name} has no docstring of its own"
@@ -277,7 +296,7 @@ print(*sorted(set(sys.modules) - before))
 
 def test_importing_the_sdk_loads_nothing() -> None:
     """Without ``site``, so that nothing hides behind what an editable install or a coverage hook loads."""
-    assert loaded_by("import tradesdk", "-S") <= {"tradesdk", "tradesdk._version"}
+    assert loaded_by("import tradesdk", "-S") <= {"tradesdk", "tradesdk._exports", "tradesdk._version"}
 
 
 # What the two libraries below load themselves (httpx takes rich and trio where it finds them) is not ours to judge.

@@ -34,9 +34,11 @@ All errors are TradeError:
     PaymentError              PaymentRefusedError (nothing was signed), PaymentOutcomeUnknownError, ...
     StreamError, LedgerError, ConfigError, InvalidArgumentError (nothing was sent)
 
-dir(tradesdk) lists all names, help(tradesdk.TradeClient) explains one. Names are imported at first use.
+dir(tradesdk) lists all names, help(tradesdk.TradeClient) explains one. Names are imported at first use. Rarer ones are
+in tradesdk.payments (what is signed, proven and refused) and tradesdk.types (for retries and limiters of your own).
 """
 
+from ._exports import exports
 from ._version import __version__ as __version__
 
 TYPE_CHECKING = False
@@ -49,12 +51,7 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from ._async.session import AsyncRateLimiter as AsyncRateLimiter
     from ._async.signal_stream import AsyncSignalStream as AsyncSignalStream
     from ._frames import arrow_table as arrow_table
-    from ._http.retry import Failure as Failure
-    from ._http.retry import FailureCause as FailureCause
-    from ._http.retry import Operation as Operation
-    from ._http.retry import RetryAction as RetryAction
     from ._http.retry import RetryPolicy as RetryPolicy
-    from ._http.retry import RetryWait as RetryWait
     from ._http.settings import Timeout as Timeout
     from ._market import TokenQuery as TokenQuery
     from ._sync.batches import BatchRun as BatchRun
@@ -66,20 +63,11 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from ._sync.signal_stream import SignalStream as SignalStream
     from ._system.clock import Clock as Clock
     from ._system.clock import SystemClock as SystemClock
-    from ._values.details import BudgetDetails as BudgetDetails
-    from ._values.details import PriceDetails as PriceDetails
-    from ._values.details import RecipientDetails as RecipientDetails
-    from ._values.details import TokenDetails as TokenDetails
-    from ._values.details import WalletDetails as WalletDetails
-    from ._values.http import RateClaim as RateClaim
     from ._values.http import RateLimit as RateLimit
     from ._values.http import RawResponse as RawResponse
     from ._values.payment import Payment as Payment
-    from ._values.payment import PaymentProof as PaymentProof
     from ._values.payment import PaymentStage as PaymentStage
-    from ._values.payment import ReasonCode as ReasonCode
     from ._values.payment import Receipt as Receipt
-    from ._values.payment import SignedHeader as SignedHeader
     from .errors import AmbiguousOutcomeError as AmbiguousOutcomeError
     from .errors import APIConnectionError as APIConnectionError
     from .errors import APIError as APIError
@@ -122,11 +110,14 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .models.market import AggregateMetrics as AggregateMetrics
     from .models.market import SignalRecord as SignalRecord
     from .models.market import SupportedToken as SupportedToken
+    from .models.market import SupportedTokens as SupportedTokens
     from .models.market import TokenAvgPrices as TokenAvgPrices
     from .models.market import TokenPrice as TokenPrice
+    from .models.market import TokenResults as TokenResults
     from .models.market import TokenSignals as TokenSignals
     from .models.market import TokenWinRate as TokenWinRate
     from .models.market import TopPerformer as TopPerformer
+    from .models.market import TopPerformers as TopPerformers
     from .models.positions import Position as Position
     from .models.signals import Signal as Signal
     from .models.stream import Connected as Connected
@@ -135,7 +126,6 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .models.stream import Heartbeat as Heartbeat
     from .models.stream import InvalidEvent as InvalidEvent
     from .models.stream import PositionReset as PositionReset
-    from .models.stream import StreamItem as StreamItem
     from .models.stream import StreamSignal as StreamSignal
     from .models.stream import StreamStats as StreamStats
     from .models.stream import UnknownEvent as UnknownEvent
@@ -149,89 +139,69 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .payments.budget import Spending as Spending
     from .payments.budget import WindowSpending as WindowSpending
     from .payments.ledger.store import Ledger as Ledger
-    from .payments.results import AccountCode as AccountCode
-    from .payments.results import ChainVerdict as ChainVerdict
     from .payments.results import DryRun as DryRun
     from .payments.results import MarketResult as MarketResult
     from .payments.results import Quote as Quote
     from .payments.results import Reconciliation as Reconciliation
     from .payments.signing.keystore import create_keystore as create_keystore
     from .payments.signing.keystore import keystore_address as keystore_address
-    from .payments.signing.signer import DigestSigner as DigestSigner
     from .payments.signing.signer import LocalSigner as LocalSigner
     from .payments.signing.signer import Signer as Signer
-    from .payments.signing.signer import TypedDataSigner as TypedDataSigner
     from .payments.signing.signer import wallet_message as wallet_message
 
-# The same names by module, which is imported at first use.
-_HOMES = {
-    "_async.batches": "AsyncBatchRun",
-    "_async.chain_witness": "AsyncChainWitness",
-    "_async.client": "AsyncTradeClient",
-    "_async.market_client": "AsyncMarketClient",
-    "_async.pagination": "AsyncPager",
-    "_async.session": "AsyncRateLimiter",
-    "_async.signal_stream": "AsyncSignalStream",
-    "_frames": "arrow_table",
-    "_http.retry": "Failure FailureCause Operation RetryAction RetryPolicy RetryWait",
-    "_http.settings": "Timeout",
-    "_market": "TokenQuery",
-    "_sync.batches": "BatchRun",
-    "_sync.chain_witness": "ChainWitness",
-    "_sync.client": "TradeClient",
-    "_sync.market_client": "MarketClient",
-    "_sync.pagination": "Pager",
-    "_sync.session": "RateLimiter",
-    "_sync.signal_stream": "SignalStream",
-    "_system.clock": "Clock SystemClock",
-    "_values.details": "BudgetDetails PriceDetails RecipientDetails TokenDetails WalletDetails",
-    "_values.http": "RateClaim RateLimit RawResponse",
-    "_values.payment": "Payment PaymentProof PaymentStage ReasonCode Receipt SignedHeader",
-    "errors": """
-        AmbiguousOutcomeError APIConnectionError APIError APIResponseError APIStatusError APITimeoutError
-        AuthenticationError BadGatewayError CheckpointError ConfigError ConflictError ErrorCode FleetError
-        InternalServerError InvalidArgumentError InvalidRequestError InvalidSignatureError LedgerError
-        NotFoundError PaymentError PaymentOutcomeUnknownError PaymentRefusedError PaymentRejectedError
-        PaymentUndeliveredError PermissionDeniedError RateLimitError ServiceUnavailableError StreamEndedError
-        StreamError TradeError UnprocessableEntityError
-    """,
-    "models._base": "Page",
-    "models.account": "Account Quota Usage",
-    "models.agents": "Agent AgentStats AgentSummary Risk",
-    "models.market": """
-        AggregateMetrics SignalRecord SupportedToken TokenAvgPrices TokenPrice TokenSignals TokenWinRate
-        TopPerformer
-    """,
-    "models.positions": "Position",
-    "models.signals": "Signal",
-    "models.stream": """
-        Connected Disconnected Gap Heartbeat InvalidEvent PositionReset StreamItem StreamSignal StreamStats
-        UnknownEvent
-    """,
-    "models.trades": "Trade TradeDetail",
-    "models.wallets": "TokenBalance Wallet WalletBalance",
-    "payments.batches": "Batch",
-    "payments.budget": "Budget Spending WindowSpending",
-    "payments.ledger.store": "Ledger",
-    "payments.results": "AccountCode ChainVerdict DryRun MarketResult Quote Reconciliation",
-    "payments.signing.keystore": "create_keystore keystore_address",
-    "payments.signing.signer": "DigestSigner LocalSigner Signer TypedDataSigner wallet_message",
-}
-_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
-
 if not TYPE_CHECKING:  # type checkers take the names above; with `__getattr__`, they would accept any misspelled one
-    __all__ = sorted(_HOME)
-
-    def __getattr__(name: str) -> object:
-        home = _HOME.get(name)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        value = getattr(import_module(f"{__name__}.{home}"), name)
-        globals()[name] = value
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted((*_HOME, "__version__"))
+    __all__, __getattr__, __dir__ = exports(
+        __name__,
+        {
+            "_async.batches": "AsyncBatchRun",
+            "_async.chain_witness": "AsyncChainWitness",
+            "_async.client": "AsyncTradeClient",
+            "_async.market_client": "AsyncMarketClient",
+            "_async.pagination": "AsyncPager",
+            "_async.session": "AsyncRateLimiter",
+            "_async.signal_stream": "AsyncSignalStream",
+            "_frames": "arrow_table",
+            "_http.retry": "RetryPolicy",
+            "_http.settings": "Timeout",
+            "_market": "TokenQuery",
+            "_sync.batches": "BatchRun",
+            "_sync.chain_witness": "ChainWitness",
+            "_sync.client": "TradeClient",
+            "_sync.market_client": "MarketClient",
+            "_sync.pagination": "Pager",
+            "_sync.session": "RateLimiter",
+            "_sync.signal_stream": "SignalStream",
+            "_system.clock": "Clock SystemClock",
+            "_values.http": "RateLimit RawResponse",
+            "_values.payment": "Payment PaymentStage Receipt",
+            "errors": """
+                AmbiguousOutcomeError APIConnectionError APIError APIResponseError APIStatusError APITimeoutError
+                AuthenticationError BadGatewayError CheckpointError ConfigError ConflictError ErrorCode FleetError
+                InternalServerError InvalidArgumentError InvalidRequestError InvalidSignatureError LedgerError
+                NotFoundError PaymentError PaymentOutcomeUnknownError PaymentRefusedError PaymentRejectedError
+                PaymentUndeliveredError PermissionDeniedError RateLimitError ServiceUnavailableError StreamEndedError
+                StreamError TradeError UnprocessableEntityError
+            """,
+            "models._base": "Page",
+            "models.account": "Account Quota Usage",
+            "models.agents": "Agent AgentStats AgentSummary Risk",
+            "models.market": """
+                AggregateMetrics SignalRecord SupportedToken SupportedTokens TokenAvgPrices TokenPrice TokenResults
+                TokenSignals TokenWinRate TopPerformer TopPerformers
+            """,
+            "models.positions": "Position",
+            "models.signals": "Signal",
+            "models.stream": """
+                Connected Disconnected Gap Heartbeat InvalidEvent PositionReset StreamSignal StreamStats UnknownEvent
+            """,
+            "models.trades": "Trade TradeDetail",
+            "models.wallets": "TokenBalance Wallet WalletBalance",
+            "payments.batches": "Batch",
+            "payments.budget": "Budget Spending WindowSpending",
+            "payments.ledger.store": "Ledger",
+            "payments.results": "DryRun MarketResult Quote Reconciliation",
+            "payments.signing.keystore": "create_keystore keystore_address",
+            "payments.signing.signer": "LocalSigner Signer wallet_message",
+        },
+        "__version__",
+    )

@@ -90,7 +90,8 @@ def arrow_table(model: type[Model], items: Iterable[Model]) -> pyarrow.Table:
         try:
             arrays.append(pa.array(_values(rows, column), types[column.kind]))
         except (ValueError, TypeError, OverflowError) as error:
-            raise InvalidArgumentError(f"{column.name} has a value that is not {column.kind}: {error}") from None
+            message = f"{column.name} has a value that is not {column.kind}: {error}"
+            raise InvalidArgumentError(message, hint="pass the items as the client returned them") from None
     fields = [pa.field(column.name, types[column.kind], column.nullable) for column in columns]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 

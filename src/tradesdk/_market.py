@@ -170,13 +170,14 @@ def raw(path: str, body: Mapping[str, Any] | None = None) -> MarketRequest[RawRe
         message = f"{display(path)} has no published price; these have: {', '.join(ENDPOINTS)}"
         raise InvalidArgumentError(message, hint='write path="/v1/token-prices"')
     if body is not None and not isinstance(body, Mapping):
-        raise InvalidArgumentError(f"json must be an object, not {type(body).__name__}")
+        message = f"json must be an object, not {type(body).__name__}"
+        raise InvalidArgumentError(message, hint='write json={"tokens": [{"identifier": "ETH"}]}')
     content = dict(body or {})
     queries: list[TokenQuery] = []
     if ENDPOINTS[path].per_token:  # count them, and refuse duplicates: each is paid for
         named = _several(content.get("tokens", ()))
         if not all(isinstance(one, Mapping) for one in named):
-            raise InvalidArgumentError('tokens must be a list of objects: [{"identifier": "ETH"}]')
+            raise InvalidArgumentError("tokens must be a list of objects", hint='write [{"identifier": "ETH"}]')
         queries = one_batch([one.get("identifier") for one in cast("Iterable[Any]", named)])
 
     def decode(method: str, url: str, response: RawResponse) -> RawResponse:
@@ -211,7 +212,7 @@ def _counted(tokens: Sequence[TokenQuery]) -> tuple[int | None, tuple[str, ...]]
 def one_batch(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> list[TokenQuery]:
     """1 to 5 tokens, without duplicates; with `limits`, each may have its own limit."""
     given = _several(tokens)
-    queries = [_token(place, one, limits) for place, one in enumerate(islice(given, MAX_BATCH + 1))]
+    queries = [_token(index, one, limits) for index, one in enumerate(islice(given, MAX_BATCH + 1))]
     if not queries:
         raise InvalidArgumentError(f"tokens must be 1 to {MAX_BATCH} tokens, not none", hint=_TOKENS)
     if len(queries) > MAX_BATCH:
@@ -231,8 +232,8 @@ def one_batch(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> li
 def distinct(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> list[TokenQuery]:
     """Tokens in any number, without duplicates, in their first order."""
     seen: dict[str, TokenQuery] = {}
-    for place, given in enumerate(_several(tokens)):
-        one = _token(place, given, limits)
+    for index, given in enumerate(_several(tokens)):
+        one = _token(index, given, limits)
         earlier = seen.setdefault(one.identifier.casefold(), one)
         if earlier.limit != one.limit:
             raise InvalidArgumentError(
@@ -249,8 +250,8 @@ def _several(tokens: Iterable[str | TokenQuery]) -> Iterable[object]:
     return tokens
 
 
-def _token(place: int, given: object, limits: bool) -> TokenQuery:
-    at = f"tokens[{place}]"
+def _token(index: int, given: object, limits: bool) -> TokenQuery:
+    at = f"tokens[{index}]"
     name, limit = given, None
     if isinstance(given, TokenQuery):
         name, limit = given.identifier, optional_whole(f"{at}.limit", given.limit, 1, MAX_SIGNALS)
@@ -334,7 +335,8 @@ def _instant(name: str, value: datetime | float | None) -> datetime | None:
     try:
         return value.astimezone(UTC) if isinstance(value, datetime) else _EPOCH + timedelta(seconds=real(value))
     except OverflowError:
-        raise InvalidArgumentError(f"{name} is outside the years 1 to 9999 in UTC") from None
+        hint = f"set {name} to a time in the years 1 to 9999"
+        raise InvalidArgumentError(f"{name} is outside the years 1 to 9999 in UTC", hint=hint) from None
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
@@ -380,16 +382,11 @@ def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -
     answer: MarketAnswer[D] = validated(_validator(data), data.__name__, method, url, response)
     if answer.success and answer.data is not None and answer.error is None:
         return answer.data
-    if answer.data is not None and answer.error is not None:
-        reason = "the response has both data and an error"
-    elif answer.data is None and answer.error is None:
-        reason = "the response has neither data nor an error"
-    elif answer.data is not None:
-        reason = "the response has data, but success is false"
-    elif answer.success:
-        reason = "the response has an error, but success is true"
-    else:
-        reason = f"the response ({response.status}) is a failure"
+    reason = f"the response ({response.status}) is a failure"
+    if answer.success or answer.data is not None or answer.error is None:
+        given = [name for name in ("data", "error") if getattr(answer, name) is not None]
+        has = f"has {' and '.join(given)}" if given else "has neither data nor an error"
+        reason = f"the response {has}, and success is {str(answer.success).lower()}"
     message = "" if answer.error is None else f": {printable(answer.error, 200)}"
     raise APIResponseError(
         f"expected {data.__name__}, but {reason}{message}", method=method, url=url, response=response
@@ -398,7 +395,8 @@ def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -
 
 def decode_by_path(path: str, method: str, url: str, response: RawResponse) -> Any:
     if path not in ENDPOINTS:
-        raise InvalidArgumentError(f"{display(path)} is not an endpoint of market data")
+        message = f"{display(path)} is not an endpoint of market data"
+        raise InvalidArgumentError(message, hint='write path="/v1/token-prices"')
     return decode_answer(ENDPOINTS[path].answer, method, url, response)
 
 

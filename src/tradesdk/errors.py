@@ -304,8 +304,8 @@ class PaymentError(TradeError):
 class PaymentRefusedError(PaymentError):
     """Your guards or budgets refused the payment. Nothing was sent for this call.
 
-    One exception: a contract wallet that was asked through a node did not accept its signature (`signer_failed`). The
-    node has the signature, so `payment` is held.
+    One exception, `signer_failed`: by a node, a contract wallet does not accept its signature. The node has that
+    signature, so `payment` is held.
     """
 
 

@@ -141,12 +141,15 @@ def run(argv: list[str]) -> int:
 
         problem = problem_of(error, program_of(flags))
         if flags.get("verbose") and problem.code == "internal":
-            _print_traceback()
+            import traceback
+
+            for line in traceback.format_exc().splitlines():
+                print(visible(line), file=sys.stderr)
     if problem.exit_code == UsageProblem.exit_code:
         from tradesdk_cli.config.settings import requested_output
 
         flags["output"] = requested_output(argv) or flags.get("output")
-    return _report(problem, flags)
+    return _print_problem(problem, flags)
 
 
 def _invoke(argv: list[str], flags: dict[str, Any]) -> int:
@@ -160,7 +163,7 @@ def _invoke(argv: list[str], flags: dict[str, Any]) -> int:
     return 0
 
 
-def _report(problem: Problem, flags: dict[str, Any]) -> int:
+def _print_problem(problem: Problem, flags: dict[str, Any]) -> int:
     from tradesdk_cli.config.settings import Settings, resolve
     from tradesdk_cli.errors import CliError
     from tradesdk_cli.output.stderr import Notes
@@ -172,13 +175,6 @@ def _report(problem: Problem, flags: dict[str, Any]) -> int:
     with contextlib.suppress(ClosedPipe, BrokenPipeError):
         Notes(settings, os.environ).problem(problem)
     return problem.exit_code
-
-
-def _print_traceback() -> None:
-    import traceback
-
-    for line in traceback.format_exc().splitlines():
-        print(visible(line), file=sys.stderr)
 
 
 def _flush() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.session import Session, Target
+    from tradesdk_cli.run import Run, Target
 
 _UNITS = {"_usd": "{} USD", "_pct": "{} %"}
 """Units by the ending of a field's name."""
@@ -78,15 +78,10 @@ class Change:
         }
 
 
-def approve(run: Session, change: Change, *, yes: bool, dry_run: bool | None) -> bool:
+def approve(run: Run, change: Change, *, yes: bool, dry_run: bool | None) -> bool:
     """True when `change` may be carried out; `dry_run` prints it instead. None: the command has no `--dry-run`.
 
     First, stderr shows the target and the change: lines for people, one object for programs.
-
-    Raises:
-        UsageProblem: there is no terminal, and `--yes` is missing.
-        Declined: the person answered no.
-        Interrupted: Ctrl-C instead of an answer.
     """
     out = run.out
     if dry_run:
@@ -113,29 +108,20 @@ def approve(run: Session, change: Change, *, yes: bool, dry_run: bool | None) ->
 
 
 def check(what: str, *, yes: bool, dry_run: bool | None) -> None:
-    """Refuses a change that cannot be confirmed, before any request.
-
-    Raises:
-        UsageProblem: there is no terminal, and `--yes` is missing.
-    """
+    """Refuses a change that cannot be confirmed, before any request."""
     if not yes and not dry_run and not can_ask():
         hint = "add --yes" + ("" if dry_run is None else ", or --dry-run")
         raise UsageProblem(f"--yes is needed to {one_line(what)}: there is no terminal to ask on", hint)
 
 
 def agree(what: str, *, yes: bool) -> None:
-    """Asks before `what` is done, for a change without a request and without `--dry-run`.
-
-    Raises:
-        UsageProblem: there is no terminal, and `--yes` is missing.
-        Declined: the person answered no.
-    """
+    """Asks before `what` is done, for a change without a request and without `--dry-run`."""
     check(what, yes=yes, dry_run=None)
     if not yes and not ask(f"{what}?"):
         raise Declined("nothing was changed")
 
 
-def _show_dry_run(run: Session, change: Change) -> None:
+def _show_dry_run(run: Run, change: Change) -> None:
     out, shown, differences = run.out, change.as_dict(), change.differences()
     if differences is not None and (out.machine_notes or not out.selection.is_all):
         shown["changes"] = differences
@@ -146,7 +132,7 @@ def _show_dry_run(run: Session, change: Change) -> None:
     out.note(note, **(_fields(run, change, brief=True) if out.machine_notes else {}))
 
 
-def _fields(run: Session, change: Change, *, brief: bool = False) -> dict[str, Any]:
+def _fields(run: Run, change: Change, *, brief: bool = False) -> dict[str, Any]:
     """The same for programs."""
     found: dict[str, Any] = {"target": where(run, change).fields}
     differences = change.differences()
@@ -164,9 +150,9 @@ def _fields(run: Session, change: Change, *, brief: bool = False) -> dict[str, A
 # For people
 
 
-def where(run: Session, change: Change) -> Target:
+def where(run: Run, change: Change) -> Target:
     """The target of a change."""
-    from tradesdk_cli.session import Target
+    from tradesdk_cli.run import Target
 
     if change.mock is not None:
         return Target(change.mock, {"mode": "mock", "place": change.mock})
@@ -184,7 +170,7 @@ def say_target(out: Output, target: Target) -> None:
     say(out, out.paint("bold" if target.fields.get("mode") == "live" else "dim", target.text))
 
 
-def explain(run: Session, change: Change, *, body: bool = True, heading: bool = False) -> None:
+def explain(run: Run, change: Change, *, body: bool = True, heading: bool = False) -> None:
     """Prints the target of a change, its information and its differences.
 
     `body`: also print the values that it sets. `heading`: also print its effect, which otherwise the question has.

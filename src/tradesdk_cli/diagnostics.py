@@ -82,7 +82,7 @@ class _Shown:
             fields = {name: value for name, value in wire.items() if name != "event"}
             if isinstance(fields.get("body"), str):
                 fields["body"] = cut(fields["body"])
-            self._out.report({"type": wire["event"], "note": headline(wire), **fields})
+            self._out.print_object({"type": wire["event"], "note": headline(wire), **fields})
             return
         for style, line in lines(wire):
             self._say(line, style)
@@ -94,7 +94,7 @@ class _Shown:
     def _show_curl(self, wire: Mapping[str, Any]) -> None:
         line, left_out = curl_line(wire)
         if self._out.machine_notes:
-            self._out.report({"type": "curl", "command": line, "left_out": left_out})
+            self._out.print_object({"type": "curl", "command": line, "left_out": left_out})
         else:
             self._say(line)
             if left_out:

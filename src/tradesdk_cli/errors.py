@@ -12,8 +12,14 @@ if TYPE_CHECKING:
 OTHER, USAGE, CONFIG, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND = 1, 2, 3, 4, 5, 6
 CONFLICT, INVALID, RATE_LIMITED, SERVER, NETWORK, INTERRUPTED = 7, 8, 9, 10, 11, 130
 STREAM_ENDED, HUNG_UP, TERMINATED = 15, 129, 143
+_OF_STATUS = {401: UNAUTHENTICATED, 403: FORBIDDEN, 404: NOT_FOUND, 409: CONFLICT, 429: RATE_LIMITED}
 REFUSED, REJECTED, OUTCOME_UNKNOWN = 12, 13, 14
 """For payments: refused by the budget or a guard; refused by the service; outcome unknown."""
+
+
+def exit_code_for(status: int) -> int:
+    """The exit code for the status of a response."""
+    return _OF_STATUS.get(status, INVALID if 400 <= status < 500 else SERVER)
 
 
 TRADE, LOGIN = "{trade}", "{login}"
@@ -29,19 +35,30 @@ def placed(hint: str | None, program: str) -> str | None:
 
 
 class CliError(Exception):
-    """An error of this program itself."""
+    """An error of this program itself, which `app.run` prints.
+
+    Any function may raise one; docstrings say so only where a caller handles it.
+    """
 
     exit_code = OTHER
     code = "error"
-    status: int | None = None
-    """The status of the service's response, if any."""
     about: Mapping[str, Any] | None = None
     """More fields for programs."""
 
-    def __init__(self, message: str, hint: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        hint: str | None = None,
+        *,
+        code: str | None = None,
+        exit_code: int | None = None,
+        status: int | None = None,
+    ) -> None:
+        """`status` is that of the service's response, if any."""
         super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message, self.hint, self.status = message, hint, status
+        self.code = self.code if code is None else code
+        self.exit_code = self.exit_code if exit_code is None else exit_code
 
 
 class UsageProblem(CliError):
@@ -83,12 +100,7 @@ class Interrupted(Exception):
 
 
 class RefusedByMock(CliError):
-    """The mock's control interface refused; its status decides the exit code, as the service's does."""
-
-    def __init__(self, status: int, code: str, message: str, hint: str) -> None:
-        super().__init__(message, hint)
-        self.status = self.answered = status
-        self.code = code
+    """The mock's control interface refused."""
 
 
 @dataclass(frozen=True)

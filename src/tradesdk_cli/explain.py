@@ -9,28 +9,42 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit
 
-from tradesdk import BudgetDetails, PriceDetails, RecipientDetails, TokenDetails, WalletDetails
+from tradesdk import (
+    AmbiguousOutcomeError,
+    APIConnectionError,
+    APIError,
+    APIResponseError,
+    APIStatusError,
+    APITimeoutError,
+    CheckpointError,
+    ConfigError,
+    FleetError,
+    InvalidArgumentError,
+    LedgerError,
+    PaymentError,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+    PaymentRejectedError,
+    PaymentUndeliveredError,
+    TradeError,
+)
+from tradesdk.payments import BudgetDetails, PriceDetails, RecipientDetails, TokenDetails, WalletDetails
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import (
     CONFIG,
-    CONFLICT,
-    FORBIDDEN,
-    INVALID,
     LOGIN,
     NETWORK,
     NOT_FOUND,
     OTHER,
     OUTCOME_UNKNOWN,
-    RATE_LIMITED,
     REFUSED,
     REJECTED,
     SERVER,
     TRADE,
-    UNAUTHENTICATED,
     USAGE,
     CliError,
     Problem,
-    RefusedByMock,
+    exit_code_for,
     placed,
 )
 from tradesdk_cli.next_steps import BY_STATUS, CHECK_URL, IN_TRADE, MOCK_KEYS, UNKNOWN_OUTCOME
@@ -38,7 +52,7 @@ from tradesdk_cli.text import dollars, one_line, plain_dollars, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tradesdk import APIError, InvalidSignatureError, Payment, PaymentError, TradeError
+    from tradesdk import InvalidSignatureError, Payment
 
 
 _CHECK_KEY = (IN_TRADE["unauthorized"] or "").replace("{login}", LOGIN)
@@ -59,22 +73,9 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
 
 
 def _problem_of(error: BaseException) -> Problem:
-    if isinstance(error, RefusedByMock):
-        code, message = one_line(error.code, 80), one_line(error.message)
-        return Problem(_exit_code(error.answered), code, message, error.hint, error.answered)
     if isinstance(error, CliError):
-        about = dict(error.about or {})
-        return Problem(error.exit_code, error.code, one_line(error.message), error.hint, error.status, about=about)
-
-    from tradesdk import (
-        APIError,
-        APIStatusError,
-        ConfigError,
-        FleetError,
-        InvalidArgumentError,
-        PaymentError,
-        TradeError,
-    )
+        code, about = one_line(error.code, 80), dict(error.about or {})
+        return Problem(error.exit_code, code, one_line(error.message), error.hint, error.status, about=about)
 
     if isinstance(error, APIError):
         problem = (_status_problem if isinstance(error, APIStatusError) else _request_problem)(error)
@@ -105,15 +106,11 @@ def _problem_of(error: BaseException) -> Problem:
 
 def _usual(code: Any) -> str:
     """The SDK's hint for an error without details."""
-    from tradesdk import TradeError
-
     return TradeError("", code=code).hint
 
 
 def next_step(error: TradeError, **known: str) -> str:
     """The hint for `trade`; `known` has the values of its names."""
-    from tradesdk import CheckpointError, ConfigError
-
     code, hint = error.code, error.hint
     if hint == _usual("fleet_lost"):  # a ledger in PostgreSQL
         code = "fleet_lost"
@@ -145,20 +142,13 @@ def _too_many_files(error: BaseException | None) -> bool:
     return False
 
 
-_STATUS_EXIT = {401: UNAUTHENTICATED, 403: FORBIDDEN, 404: NOT_FOUND, 409: CONFLICT, 429: RATE_LIMITED}
-
-
-def _exit_code(status: int) -> int:
-    return _STATUS_EXIT.get(status, INVALID if 400 <= status < 500 else SERVER)
-
-
 def _status_problem(error: Any) -> Problem:
     status: int = error.status
     code = one_line(error.service_code, 80) if error.service_code else f"http_{status}"
     if error.response is None:  # held back here
         code = error.code
     message = one_line(error.message or f"the service answered {status}")
-    return Problem(_exit_code(status), code, message, _status_hint(error), status, status in (429, 503))
+    return Problem(exit_code_for(status), code, message, _status_hint(error), status, status in (429, 503))
 
 
 def _status_hint(error: Any) -> str:
@@ -202,8 +192,6 @@ def _signature_hint(error: InvalidSignatureError) -> str:
 
 
 def _request_problem(error: Any) -> Problem:
-    from tradesdk import AmbiguousOutcomeError, APIConnectionError, APIResponseError, APITimeoutError
-
     message = one_line(str(error))
     unknown = error.outcome == "unknown"
     known = {"lister": _lister(error.url), "address": _address(error.url)}
@@ -244,14 +232,6 @@ _NOT_TYPEABLE = Decimal(10) ** 12
 
 def payment_problem(error: PaymentError) -> Problem:
     """The problem of a payment's error."""
-    from tradesdk import (
-        LedgerError,
-        PaymentOutcomeUnknownError,
-        PaymentRefusedError,
-        PaymentRejectedError,
-        PaymentUndeliveredError,
-    )
-
     payment, code, hint = error.payment, OTHER, _payment_hint(error)
     if isinstance(error, (LedgerError, PaymentOutcomeUnknownError)):
         code = OUTCOME_UNKNOWN
@@ -379,7 +359,7 @@ def _budget(details: BudgetDetails) -> str:
 
 def _raise_it(name: str, amount: Decimal | None) -> str:
     """How to raise the exceeded budget where it was set. --max-price can only lower a limit."""
-    from tradesdk import Budget, TradeError
+    from tradesdk import Budget
 
     try:
         of_environment = Budget.from_environment().dollars()[name]

@@ -15,18 +15,21 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tradesdk_cli.config.settings import DEFAULT
 from tradesdk_cli.errors import CONFIG, OTHER
-from tradesdk_cli.text import dollars, maybe_dollars, one_line, plural, usd
+from tradesdk_cli.explain import problem_of
+from tradesdk_cli.pay.rows import LIMITS, left_over, spending_fields
+from tradesdk_cli.retries import log_handler
+from tradesdk_cli.text import dollars, maybe_dollars, one_line, plural, usd, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rich.console import Console
 
-    from tradesdk import MarketClient, TradeClient
+    from tradesdk import ConfigError, MarketClient, TradeClient
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.errors import ConfigProblem
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 
 State = Literal["ok", "warning", "problem", "skipped"]
@@ -65,13 +68,11 @@ def exit_code(findings: Iterable[Finding]) -> int:
     return CONFIG if any(one.config for one in problems) else OTHER
 
 
-def run(name: str, check: Callable[[], Sequence[Finding]]) -> Sequence[Finding]:
+def findings_of(name: str, check: Callable[[], Sequence[Finding]]) -> Sequence[Finding]:
     """The findings of `check`; an exception is a finding as well."""
     try:
         return check()
     except Exception as error:
-        from tradesdk_cli.explain import problem_of
-
         problem = problem_of(error)
         message = problem.headline if problem.code != "internal" else f"could not be checked: {type(error).__name__}"
         facts = {"code": problem.code} | ({} if problem.status is None else {"http_status": problem.status})
@@ -82,7 +83,7 @@ _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 _TITLES = {"base_url": "address", "market_url": "market data", "rpc_url": "node"}
 
 
-def settings(chosen: Settings, environ: Mapping[str, str], broken: ConfigProblem | None) -> list[Finding]:
+def settings(chosen: Settings, environ: Mapping[str, str], broken: ConfigProblem | ConfigError | None) -> list[Finding]:
     """The settings with their sources, and proxies. `broken`: why not all could be read."""
     from tradesdk_cli.config.credentials import without_password
 
@@ -102,7 +103,7 @@ def settings(chosen: Settings, environ: Mapping[str, str], broken: ConfigProblem
     proxies = {name: environ.get(name) or environ.get(name.lower()) for name in _PROXIES}
     facts["proxies"] = {name: without_password(value) for name, value in proxies.items() if value}
     parts += [f"{name} {value}" for name, value in facts["proxies"].items()]
-    file = chosen.files.config_file
+    file = chosen.saved.file
     facts["config_file"] = None if file is None else str(file)
     found = [Finding("settings", "ok", "; ".join(parts) or "none: every setting has its default", None, facts)]
     for warning in chosen.warnings:
@@ -144,21 +145,19 @@ ClientT = TypeVar("ClientT", "TradeClient", "MarketClient")
 
 
 @contextmanager
-def _single_try(run: Session, client: ClientT) -> Iterator[tuple[ClientT, LastAnswer]]:
+def _single_try(run: Run, client: ClientT) -> Iterator[tuple[ClientT, LastAnswer]]:
     """A copy of `client` without retries, and its last response."""
-    from tradesdk_cli.retries import log_handler
-
     last = LastAnswer(run.now)
     with log_handler(last.handle, log="tradesdk.wire", alone=True):
         yield client.with_options(timeout=TIMEOUT, max_retries=0, deadline=TIMEOUT), last
 
 
-def _answers(run: Session, url: str, milliseconds: int) -> str:
+def _answers(run: Run, url: str, milliseconds: int) -> str:
     where = f"mock world {run.settings.world}" if run.settings.mock else url
     return f"{where} answers in {milliseconds} ms"
 
 
-def account(run: Session) -> list[Finding]:
+def account(run: Run) -> list[Finding]:
     """Whether the API can be reached and accepts the key; plan, rate limit and clock."""
     settings = run.settings
     if not settings.mock and not settings.base_url:
@@ -197,7 +196,7 @@ def _clock(difference: float | None) -> list[Finding]:
     return [Finding("clock", "warning", message, hint, facts)]
 
 
-def market(run: Session) -> list[Finding]:
+def market(run: Run) -> list[Finding]:
     """Whether market data can be reached: lists the tokens, which is free. Without a wallet, nothing can be paid."""
     from tradesdk import PaymentError
     from tradesdk_cli.pay.checkout import market_client
@@ -217,22 +216,22 @@ def market(run: Session) -> list[Finding]:
     return [Finding("market data", "ok", message, None, facts), *clock]
 
 
-def wallet(run: Session, environ: Mapping[str, str]) -> list[Finding]:
+def wallet(run: Run, environ: Mapping[str, str]) -> list[Finding]:
     """The wallet's key and, if known without a password, its address; its balance from a node."""
     (found,) = _key(run, environ)
     address = found.facts.get("address")
     return [found] if address is None else _on_chain(run, found, address, environ)
 
 
-def _on_chain(run: Session, found: Finding, address: str, environ: Mapping[str, str]) -> list[Finding]:
+def _on_chain(run: Run, found: Finding, address: str, environ: Mapping[str, str]) -> list[Finding]:
     """The finding with the wallet's balance and the code at its address."""
     from tradesdk import ChainWitness
 
     fund = f"add USDC on Base to {address}"
     if run.settings.mock:
         fund = f"{run.settings.program} mock payments set-balance {address} 10"
-        http = run.enter(run.mock.http_client())
-        node = ChainWitness(run.mock.service.rpc_url, http_client=http)
+        http = run.stack.enter_context(run.mock.transport().http_client())
+        node = ChainWitness(run.mock.rpc_url, http_client=http)
     elif run.settings.rpc_url is not None:
         node = ChainWitness(*environ["TRADE_RPC_URL"].split(), timeout=TIMEOUT)
     else:
@@ -248,14 +247,13 @@ def _on_chain(run: Session, found: Finding, address: str, environ: Mapping[str, 
     return findings
 
 
-def _key(run: Session, environ: Mapping[str, str]) -> list[Finding]:
+def _key(run: Run, environ: Mapping[str, str]) -> list[Finding]:
     """The source of the key, and its address."""
     from tradesdk import ConfigError, LocalSigner, keystore_address
-    from tradesdk_cli.explain import problem_of
     from tradesdk_cli.wallet import KEY, KEYSTORE, keystore_path, play_money
 
     if run.settings.mock:
-        address = play_money(run.mock.service.world.seed, lambda _: None).address
+        address = play_money(run.mock.world.seed, lambda _: None).address
         message = f"play money of the mock world {run.settings.world}"
         return [Finding("wallet", "ok", message, None, {"source": "mock", "address": address})]
     if environ.get(KEY):
@@ -285,10 +283,9 @@ def _key(run: Session, environ: Mapping[str, str]) -> list[Finding]:
     return [Finding("wallet", "ok", f"{address}, in {path}", None, facts)]
 
 
-def ledger(run: Session) -> list[Finding]:
+def ledger(run: Run) -> list[Finding]:
     """Whether the ledger is consistent, payments in doubt, and what is left of the budgets."""
     from tradesdk import Budget, PaymentStage
-    from tradesdk_cli.pay.records import LIMITS, left_over, spending_record
 
     budget = Budget.from_environment()
     facts: dict[str, Any] = {"file": run.ledger_name}
@@ -301,10 +298,10 @@ def ledger(run: Session) -> list[Finding]:
     sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True)
     doubtful = [payment for payment in sent if payment.in_doubt]
     spending = run.ledger.spending(budget, now=run.now())
-    record = spending_record(spending)
+    money_fields = spending_fields(spending)
     facts |= {
         "in_doubt": [payment.id for payment in doubtful],
-        **{name: record[name] for name in record if name.startswith(("spent_", "held_"))},
+        **{name: money_fields[name] for name in money_fields if name.startswith(("spent_", "held_"))},
         "budget_usd": {name: maybe_dollars(getattr(spending.budget, name)) for name in LIMITS},
     }
     money = left_over(spending) or ("a budget for one purchase only" if spending.budget.is_set else "no budget is set")
@@ -321,7 +318,7 @@ def ledger(run: Session) -> list[Finding]:
     return [Finding("ledger", "ok", f"consistent, no open payments; {money}", hint, facts)]
 
 
-def fleet(run: Session) -> list[Finding]:
+def fleet(run: Run) -> list[Finding]:
     """Whether the fleet's server is safe for a ledger, has the tables, and grants this user access."""
     if run.settings.fleet is None:
         if run.settings.fleet_url is None:
@@ -375,7 +372,6 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
         from rich.text import Text
 
         from tradesdk_cli.output.table import print_line
-        from tradesdk_cli.text import visible
 
         for one in findings:
             style = STYLES[one.status]

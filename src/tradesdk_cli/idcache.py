@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tradesdk import ConfigError
 from tradesdk_cli.choices import CHAIN_NAMES
-from tradesdk_cli.errors import CliError
 from tradesdk_cli.files import atomic_write
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _UNSAFE_WORD = re.compile(r"[^A-Za-z0-9 _.,+-]+")
 
 _seen: Kept = {}
-_wanted = False
+wanted = False
+"""Whether to collect."""
 
 
 def safe_words(text: str) -> str:
@@ -67,7 +69,7 @@ _WITH_IDS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
 
 def note(model: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Collects ids and symbols of `rows`, items in wire form; `model` is the name of their class."""
-    for row in rows if _wanted else ():
+    for row in rows:
         if model in _WITH_IDS:
             kind, about = _WITH_IDS[model]
             add(kind, row.get("id"), about(row))
@@ -80,16 +82,16 @@ def note(model: str, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def add(kind: str, value: object, about: str = "") -> None:
     """Collects an id or a symbol with its description; an empty one keeps the earlier one."""
-    if not _wanted or not isinstance(value, str) or _SAFE.fullmatch(value) is None:
+    if not wanted or not isinstance(value, str) or _SAFE.fullmatch(value) is None:
         return
     if len(seen := _seen.setdefault(kind, {})) < MOST:
         seen[value] = safe_words(about) or seen.get(value, "")
 
 
-def listen(wanted: bool) -> None:
-    """Starts over; collects only if `wanted`."""
-    global _wanted  # one command per process
-    _wanted = wanted
+def listen(to_collect: bool) -> None:
+    """Starts over."""
+    global wanted  # one command per process
+    wanted = to_collect
     _seen.clear()
 
 
@@ -112,20 +114,17 @@ def file_of(settings: Settings) -> Path:
 
 def keep(settings: Settings) -> None:
     """Adds the collected items to the file. Errors are ignored."""
-    if not _seen:
-        return
-    with suppress(OSError, ValueError, CliError):
+    with suppress(OSError, ValueError, ConfigError):
         path = file_of(settings)
         old = _read(path)
-        new = old | {kind: _merged(seen, old.get(kind, {})) for kind, seen in _seen.items()}
+        new = dict(old)
+        for kind, seen in _seen.items():
+            earlier = old.get(kind, {})
+            named = {value: about or earlier.get(value, "") for value, about in seen.items()}
+            new[kind] = dict(islice((named | earlier | named).items(), MOST))
         if new != old:
             _write(path, new)
     _seen.clear()
-
-
-def _merged(seen: dict[str, str], old: dict[str, str]) -> dict[str, str]:
-    named = {value: about or old.get(value, "") for value, about in seen.items()}
-    return dict([*(named | old | named).items()][:MOST])
 
 
 def _write(path: Path, kept: Kept) -> None:
@@ -142,7 +141,7 @@ def read(settings: Settings, kind: str) -> dict[str, str]:
     """The items of `kind` with their descriptions; empty when there are none."""
     try:
         return _read(file_of(settings)).get(kind, {})
-    except CliError:
+    except ConfigError:
         return {}
 
 

@@ -8,13 +8,13 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tradesdk_cli.errors import NOT_FOUND, CliError, ConfigProblem, RefusedByMock, UsageProblem
-from tradesdk_cli.session import wire_all
+from tradesdk_cli.run import wire_all
 from tradesdk_cli.text import one_line, to_paste
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 T = TypeVar("T")
 
@@ -56,15 +56,12 @@ class NotThere(CliError):
     code = "not_found"
 
 
-def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T]) -> T:
+def reached(run: Run, kind: Kind, text: str, read: Callable[[str], T]) -> T:
     """The result of `read` for the item that `text` names.
 
     The form of an id is tried as an id first, so an id costs no extra request.
-
-    Raises:
-        NotThere, UsageProblem: no item matches, or several.
     """
-    from tradesdk import NotFoundError
+    from tradesdk import ConfigError, NotFoundError
 
     text = _pasted(text)
     missing: Exception | None = None
@@ -81,7 +78,7 @@ def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T]) -> T:
             missing = error
     try:
         found = id_of(run, kind, text)
-    except (NotFoundError, ConfigProblem):
+    except (NotFoundError, ConfigError, ConfigProblem):
         if missing is None:
             raise
         raise missing from None  # this kind has no list to search
@@ -109,12 +106,8 @@ def _may_name(kind: Kind, text: str) -> bool:
     return text.isprintable() and text.strip(" .") != ""
 
 
-def id_of(run: Session, kind: Kind, text: str) -> str:
-    """The id of the item that `text` names, with a note; an id is returned as it is, without a request.
-
-    Raises:
-        NotThere, UsageProblem: no item matches, or several.
-    """
+def id_of(run: Run, kind: Kind, text: str) -> str:
+    """The id of the item that `text` names, with a note; an id is returned as it is, without a request."""
     text = _pasted(text)
     if _is_whole(kind, text) or not _may_name(kind, text):
         return text
@@ -126,12 +119,8 @@ def id_of(run: Session, kind: Kind, text: str) -> str:
     return str(item.id)
 
 
-def the_one(run: Session, kind: Kind, text: str, items: Sequence[T]) -> T | None:
-    """The item that `text` names, with a note; None when none matches.
-
-    Raises:
-        UsageProblem: several match.
-    """
+def the_one(run: Run, kind: Kind, text: str, items: Sequence[T]) -> T | None:
+    """The item that `text` names, with a note; None when none matches."""
     text = _pasted(text)
     found = _matches(kind, text, items)
     if not found:
@@ -139,7 +128,11 @@ def the_one(run: Session, kind: Kind, text: str, items: Sequence[T]) -> T | None
     shown = one_line(text, 80)
     if len(found) > 1:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        listed = ", ".join(_described(kind, item) for item in found[:_SHOWN])
+        described = (
+            [one_line(item.id, 80), *(f"({one_line(name, 40)})" for name in _names(kind, item)[:1])]
+            for item in found[:_SHOWN]
+        )
+        listed = ", ".join(map(" ".join, described))
         raise UsageProblem(f"{len(found)} {kind.many} match {shown}: {listed}{more}", "use the id of the one you mean")
     item = found[0]
     if item.id != text:
@@ -166,12 +159,7 @@ def _names(kind: Kind, item: Any) -> list[str]:
     return [getattr(item, name) for name in kind.names]
 
 
-def _described(kind: Kind, item: Any) -> str:
-    names = "".join(f" ({one_line(name, 40)})" for name in _names(kind, item)[:1])
-    return f"{one_line(item.id, 80)}{names}"
-
-
-def _not_there(run: Session, kind: Kind, text: str, items: Sequence[Any]) -> NotThere:
+def _not_there(run: Run, kind: Kind, text: str, items: Sequence[Any]) -> NotThere:
     from tradesdk_cli.redact import looks_secret
 
     words = {word.casefold(): word for item in reversed(items) for word in (item.id, *_names(kind, item))}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tradesdk_cli.errors import ConfigProblem
 
@@ -29,22 +28,6 @@ MOCK_KEYS = ("mock_", "mocksk_")
 
 LEDGER_ENDS = ("-signed", "", "-wal", "-shm", "-journal", "-approvals")
 """Suffixes of a ledger's files. The first is the marker that a ledger must exist, so it is removed first."""
-
-
-@dataclass(frozen=True)
-class EmbeddedMock:
-    """The service in this process, without listening on its addresses. `file` has its state."""
-
-    service: MockService
-    file: Path
-
-    def http_client(self) -> Any:
-        """An `httpx.Client` for it. The caller closes it."""
-        return self.service.transport().http_client()
-
-    def async_http_client(self) -> Any:
-        """The same for an event loop. The caller closes it."""
-        return self.service.transport().async_http_client()
 
 
 def mock_key(settings: Settings) -> tuple[str, str]:
@@ -76,11 +59,7 @@ def forget_payments(settings: Settings) -> None:
 
 
 def mock_server_class() -> type[MockServer]:
-    """The mock's server.
-
-    Raises:
-        ConfigProblem: the mock's own dependencies are not installed.
-    """
+    """The mock's server."""
     try:
         from tradesdk_mock import MockServer
     except ModuleNotFoundError as missing:
@@ -90,11 +69,7 @@ def mock_server_class() -> type[MockServer]:
 
 
 def usable_file(settings: Settings) -> Path:
-    """The file of a mock world, which may not exist; creates its folder.
-
-    Raises:
-        ConfigProblem: the folder or the file cannot be used.
-    """
+    """The file of a mock world, which may not exist; creates its folder."""
     path = world_file(settings)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -108,12 +83,8 @@ def usable_file(settings: Settings) -> Path:
 
 
 @contextmanager
-def open_world(settings: Settings) -> Iterator[EmbeddedMock]:
-    """The service with the saved state; a new world is populated first.
-
-    Raises:
-        ConfigProblem: the folder or the file cannot be used.
-    """
+def open_world(settings: Settings) -> Iterator[MockService]:
+    """The service with the saved state; a new world is populated first."""
     path = usable_file(settings)
     from tradesdk_mock import MockServerError, MockService
 
@@ -125,4 +96,4 @@ def open_world(settings: Settings) -> Iterator[EmbeddedMock]:
         except MockServerError as error:
             hint = f"move {path} away to start over, or choose another --world, or another disk with TRADE_HOME"
             raise ConfigProblem(str(error), hint) from None
-        yield EmbeddedMock(service, path)
+        yield service

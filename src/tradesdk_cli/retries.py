@@ -11,7 +11,8 @@ from random import random as dice
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from tradesdk import Failure, FailureCause, Operation, RetryAction, RetryPolicy, RetryWait, SystemClock, Timeout
+from tradesdk import RetryPolicy, SystemClock, Timeout
+from tradesdk.types import Failure, FailureCause, Operation, RetryAction, RetryWait
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -113,8 +114,12 @@ def log_handler(
     alone: bool = False,
 ) -> Iterator[None]:
     """Inside, `handle` gets the records of `log` of at least this level; `alone`: only the handlers of that log do."""
-    logger, handler = logging.getLogger(log), logging.Handler(least)
-    handler.emit = handle  # type: ignore[method-assign, assignment]
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            handle(record)
+
+    logger, handler = logging.getLogger(log), Handler(least)
     level, propagate = logger.level, logger.propagate
     logger.setLevel(min(level or least, least))
     logger.propagate = propagate and not alone

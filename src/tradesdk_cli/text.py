@@ -183,9 +183,6 @@ def bare_key(text: str, variable: str = "TRADE_API_KEY") -> str:
     """A key from a file's text, without byte order mark, line break and quotes.
 
     A line that sets `variable`, or its short name `api_key`, gives its value.
-
-    Raises:
-        ConfigProblem: the line sets another variable.
     """
     text = text.strip().removeprefix("\ufeff").strip()
     if line := _LINE.fullmatch(text):

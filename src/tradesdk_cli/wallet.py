@@ -77,11 +77,7 @@ class Wallet:
 
 
 def own_wallet(settings: Settings, named: Path | None) -> Wallet | None:
-    """The user's wallet; `named` is the value of --wallet. None when there is none.
-
-    Raises:
-        ConfigProblem, ConfigError: it cannot be used.
-    """
+    """The user's wallet; `named` is the value of --wallet. None when there is none."""
     if named is None and os.environ.get(KEY):
         return Wallet(None, _from_variable)
     path = keystore_path(settings, named)

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
-from tradesdk import AsyncRateLimiter, AsyncSignalStream, AsyncTradeClient, StreamItem, StreamSignal, StreamStats
+from tradesdk import AsyncRateLimiter, AsyncSignalStream, AsyncTradeClient, StreamSignal, StreamStats
+from tradesdk.types import StreamItem
 
 from .._answers import BASE, KEY
 from .._streamscript import CHAIN, StreamScript

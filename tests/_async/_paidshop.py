@@ -8,7 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import AsyncMarketClient, Payment, PaymentError, PaymentStage, RateClaim, TradeError
+from tradesdk import AsyncMarketClient, Payment, PaymentError, PaymentStage, TradeError
+from tradesdk.types import RateClaim
 
 from .._eventful import BUDGET, EventfulLedger, Stop, agree, paid_once, stop
 from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService

@@ -15,7 +15,6 @@ import pytest
 from tradesdk import (
     AsyncChainWitness,
     AsyncMarketClient,
-    ChainVerdict,
     ConfigError,
     InvalidArgumentError,
     Ledger,
@@ -27,6 +26,7 @@ from tradesdk import (
     PaymentUndeliveredError,
     TradeError,
 )
+from tradesdk.payments import ChainVerdict
 from tradesdk.payments.ledger.changes import LedgerChange, LedgerRow, Mark
 from tradesdk_mock import MockClock, MockService
 
@@ -267,12 +267,12 @@ FAULTS: dict[str, tuple[list[tuple[str, dict[str, Any]]], str]] = {
     "unreachable": ([("reset", {"route": "/rpc"})], "localhost: the connection was lost"),
     "slow": ([("latency", {"route": "/rpc", "seconds": 60})], "localhost: no answer in time"),
     "slower and slower": ([("drip", {"route": "/rpc", "piece": 1, "seconds": 9})], "localhost: no answer in time"),
-    "an error": ([("status", {"route": "/rpc", "status": 500})], "localhost: it answered with status 500"),
+    "an error": ([("status", {"route": "/rpc", "status": 500})], "localhost: it responded with status 500"),
     "a redirect": (
         [("status", {"route": "/rpc", "status": 307, "headers": {"location": "/rpc/b"}})],
-        "localhost: it answered with status 307",
+        "localhost: it responded with status 307",
     ),
-    "accepted": ([("status", {"route": "/rpc", "status": 202})], "localhost: it answered with status 202"),
+    "accepted": ([("status", {"route": "/rpc", "status": 202})], "localhost: it responded with status 202"),
     "cut short": ([("truncate", {"route": "/rpc"})], "localhost: the connection was closed early"),
     "40 MiB": ([("huge_body", {"route": "/rpc", "mib": 40})], "larger than 4 MiB"),
     "behind": ([("node_lag", {"seconds": 3_600})], "ask again in 20 minutes"),
@@ -465,7 +465,7 @@ async def test_path_and_query_are_sent_and_not_followed_elsewhere(payment: Payme
     assert head.startswith(f"post /v2/{KEY}?a=b&c={KEY} http/1.1")
     assert "content-type: application/json" in head
     assert "authorization" not in head
-    assert verdict.reason.endswith("it answered with status 307")
+    assert verdict.reason.endswith("it responded with status 307")
 
 
 async def test_a_url_without_a_path(payment: Payment) -> None:

@@ -24,9 +24,9 @@ from tradesdk import (
     PaymentRejectedError,
     PaymentUndeliveredError,
     TradeError,
-    WalletDetails,
 )
 from tradesdk.fleet import create_tables
+from tradesdk.payments import WalletDetails
 
 from .._clock import VirtualClock, http_date
 from .._paidservice import CountingSigner

@@ -14,11 +14,11 @@ from tradesdk import (
     Ledger,
     NotFoundError,
     PaymentOutcomeUnknownError,
-    RateClaim,
     RateLimit,
     RateLimitError,
     TradeError,
 )
+from tradesdk.types import RateClaim
 
 from .._answers import ACCOUNT, KEY, Service, failed, ok
 from .._clock import VirtualClock

@@ -13,16 +13,15 @@ from tradesdk import (
     AsyncChainWitness,
     AsyncMarketClient,
     Budget,
-    BudgetDetails,
     Ledger,
     LocalSigner,
     MarketResult,
     Payment,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
-    ReasonCode,
     Receipt,
 )
+from tradesdk.payments import BudgetDetails, ReasonCode
 from tradesdk_mock import MockClock, MockService
 
 from .._clock import START

@@ -21,8 +21,8 @@ from tradesdk import (
     PaymentRefusedError,
     PaymentUndeliveredError,
     TokenPrice,
+    TokenResults,
 )
-from tradesdk.models.market import TokenResults
 from tradesdk_mock import MockService
 
 from .._clock import START

@@ -19,8 +19,8 @@ from tradesdk import (
     NotFoundError,
     Payment,
     PaymentRefusedError,
-    TokenDetails,
 )
+from tradesdk.payments import TokenDetails
 from tradesdk.payments.signing.signer import authorization_signable, digest_of
 from tradesdk_mock import MockService
 

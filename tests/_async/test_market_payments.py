@@ -19,9 +19,13 @@ from tradesdk import (
     PaymentRefusedError,
     PaymentStage,
     PaymentUndeliveredError,
-    ReasonCode,
     Reconciliation,
+    TokenPrice,
+    TokenResults,
+    TokenWinRate,
+    TopPerformers,
 )
+from tradesdk.payments import ReasonCode
 from tradesdk_mock import MockService
 
 from .._clock import START
@@ -121,12 +125,28 @@ async def test_in_another_process_it_needs_no_signer_and_no_budget(mock: MockSer
     doubted = await doubtful(buyer_of(mock, ledger=ledger), mock)
     mock.payments.assert_not_charged()
     later = buyer_of(mock, ledger=ledger, signer=None, budget=None)
-    result = await later.payments.resume(doubted.id)
+    result = await later.payments.resume(doubted.id, TokenResults[TokenPrice])
     assert result.payment is not None
     assert (result.charged, result.payment.id, how(result.payment)) == (True, doubted.id, "answered")
     assert [one.symbol for one in result.data.results] == TWO
     assert mock.payments.signatures() == 1
     mock.payments.assert_charged(times=1, amount=PRICE)
+
+
+async def test_what_it_bought_is_compared_before_it_is_sent(mock: MockService) -> None:
+    client = buyer_of(mock)
+    doubted = await doubtful(client, mock)
+    arrived = len(mock.payments.submissions())
+    wrong: list[Any] = [TopPerformers, TokenResults[TokenWinRate], TokenPrice, str, "TokenPrice", None]
+    for data in wrong:
+        with pytest.raises(
+            InvalidArgumentError, match=rf"{doubted.id} bought TokenResults\[TokenPrice\], not "
+        ) as caught:
+            await client.payments.resume(doubted.id, data)
+        assert "TokenResults[TokenPrice]" in caught.value.hint
+    assert len(mock.payments.submissions()) == arrived
+    result = await client.payments.resume(doubted.id)
+    assert type(result.data) is TokenResults[TokenPrice]
 
 
 async def test_what_is_over_is_not_resumed(mock: MockService) -> None:

@@ -224,7 +224,7 @@ async def test_another_secret_is_refused_until_it_is_accepted(
     assert (await client.token_prices(TWO, purchase=NAME)).again  # what the ledger has needs no secret
     error = await failed(client, "purchase_secret_changed", purchase="new name")
     assert secret not in f"{error} {error.hint}"
-    assert "paid for once more" in error.hint
+    assert "paid for again" in error.hint
     await client.token_prices(["AERO"])
     known, given = await client.payments.purchase_secret_ids()
     accepted = await client.payments.accept_purchase_secret()

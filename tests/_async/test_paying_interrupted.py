@@ -9,14 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import (
-    LedgerError,
-    PaymentOutcomeUnknownError,
-    PaymentRefusedError,
-    PaymentStage,
-    PaymentUndeliveredError,
-    RateClaim,
-)
+from tradesdk import LedgerError, PaymentOutcomeUnknownError, PaymentRefusedError, PaymentStage, PaymentUndeliveredError
+from tradesdk.types import RateClaim
 
 from .._eventful import EventfulLedger, Stop, agree, broken_disk, stop
 from .._paidservice import PRICE

@@ -18,8 +18,8 @@ from tradesdk import (
     PaymentRefusedError,
     PaymentUndeliveredError,
     TokenPrice,
+    TokenResults,
 )
-from tradesdk.models.market import TokenResults
 
 from .._paidservice import CountingSigner
 from .._rows import each_of

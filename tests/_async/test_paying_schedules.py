@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import AsyncMarketClient, Budget, Ledger, Payment, PaymentStage, ReasonCode, TradeError
+from tradesdk import AsyncMarketClient, Budget, Ledger, Payment, PaymentStage, TradeError
+from tradesdk.payments import ReasonCode
 
 from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService, Schedule
 from .._payments import how

@@ -17,7 +17,7 @@ from tradesdk_cli.mcp.approvals import Action, Decisions, approvals_file
 from tradesdk_cli.mcp.catalog import Scope
 from tradesdk_cli.mcp.tools import Toolbox
 from tradesdk_cli.output.printer import Output
-from tradesdk_cli.session import Session
+from tradesdk_cli.run import Run
 from tradesdk_mock import MockServer
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def toolbox(
     """The tools of a session, as `trade mcp` makes them; without a server, those of an embedded mock world."""
     environ = environment(home, server, tenant, wallet) | dict(env or {})
     settings = settings_of({"mock": True} if server is None else {}, environ | {"TRADE_MAX_RETRIES": "0"})
-    run = Session(settings, Output(settings, environ))
+    run = Run(settings, Output(settings, environ))
     before = dict(os.environ)
     os.environ.update(environ)  # the wallet and the budgets are read from the environment
     try:
@@ -75,7 +75,7 @@ def toolbox(
         with start_blocking_portal() as portal, portal.wrap_async_context_manager(tools):
             yield Box(tools, portal)
     finally:
-        run.close()
+        run.stack.close()
         os.environ.clear()
         os.environ.update(before)
 

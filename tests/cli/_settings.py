@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tradesdk.local import Profiles
 from tradesdk_cli.config.files import Files
 
 from ._terminal import Terminal
@@ -15,7 +16,7 @@ CONFIG = Path("/home/me/config.toml")
 
 def files(project: Mapping[str, Any] | None = None, *, default: str | None = "work", **profiles: Any) -> Files:
     config: dict[str, Any] = {"profiles": profiles} | ({"profile": default} if default in profiles else {})
-    return Files(project, None if project is None else Path("/project/.trade.toml"), config, CONFIG)
+    return Files(project, None if project is None else Path("/project/.trade.toml"), Profiles(config, CONFIG))
 
 
 def configured(trade: Terminal, text: str) -> Path:

@@ -11,8 +11,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tradesdk_cli.output import columns as tables_of
-from tradesdk_cli.output.cells import ago, cell, kind_of, moment, price, short_ago
-from tradesdk_cli.output.columns import POSITIONS, Column
+from tradesdk_cli.output.cells import ago, cell, moment, price, short_ago
+from tradesdk_cli.output.columns import POSITIONS, Column, kind_of
 from tradesdk_cli.output.table import GrowingTable, render_list, render_one
 
 from .._rows import each_of

@@ -15,6 +15,7 @@ from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tradesdk import ConfigError
 from tradesdk_cli.config import files
 from tradesdk_cli.config.files import edited
 from tradesdk_cli.errors import ConfigProblem
@@ -155,7 +156,7 @@ def test_whatever_the_file_the_change_is_exactly_the_change(
     try:
         data = tomllib.loads(before)
     except tomllib.TOMLDecodeError:
-        with pytest.raises(ConfigProblem, match=str(FILE)):
+        with pytest.raises(ConfigError, match=str(FILE)):
             edited(before, FILE, table, {name: value})
         return
     expected = place = tomllib.loads(before)

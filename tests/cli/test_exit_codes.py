@@ -194,7 +194,7 @@ def test_a_bug_is_no_traceback(trade: Terminal, service: Scripted, monkeypatch: 
     def broken(*_: Any) -> None:
         raise RuntimeError("broken\x1b")
 
-    monkeypatch.setattr("tradesdk_cli.session.wire", broken)
+    monkeypatch.setattr("tradesdk_cli.run.wire", broken)
     service.says(200, {"id": "a", "email": "e", "plan": "pro", "created_at": 1, "api_key_last4": "abcd"})
     run = trade("account", "show")
     assert (run.code, run.problem["code"]) == (1, "internal")

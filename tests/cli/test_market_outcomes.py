@@ -8,17 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from tradesdk import (
-    Budget,
-    Ledger,
-    LedgerError,
-    Payment,
-    PaymentRefusedError,
-    PriceDetails,
-    RecipientDetails,
-    SystemClock,
-    TokenDetails,
-)
+from tradesdk import Budget, Ledger, LedgerError, Payment, PaymentRefusedError, SystemClock
+from tradesdk.payments import PriceDetails, RecipientDetails, TokenDetails
 from tradesdk.payments.messages import already_known, blocking_error, in_doubt, not_expired, undelivered
 from tradesdk_cli.explain import problem_of
 from tradesdk_cli.pay.buy import _bought

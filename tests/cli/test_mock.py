@@ -58,6 +58,21 @@ def test_hints_go_on_in_the_same_world(trade: Terminal) -> None:
 
 
 @pytest.mark.usefixtures("worlds")
+def test_an_age_counts_from_the_clock_of_the_world(trade: Terminal) -> None:
+    """Wherever a command takes one: that clock may be hours or years from this machine's."""
+    old = trade("--mock", "mock", "emit", "--chain", "base").json["id"]
+    assert trade("--mock", "mock", "clock", "--freeze", "--advance", "7200").code == 0
+    new = trade("--mock", "mock", "emit", "--chain", "base").json["id"]
+    history = ("--mock", "signals", "history", "--chain", "base", "--all")
+    last_hour = [one["id"] for one in trade(*history, "--since", "1h").lines]
+    assert (new in last_hour, old in last_hour) == (True, False)
+    assert old in [one["id"] for one in trade(*history, "--since", "3h", "--until", "1h").lines]
+    assert trade("--mock", "market", "prices", "ETH", "--max-price", "0.05").code == 0
+    for line, count in (("pay history --since 1h", 1), ("pay history --until 1h", 0), ("pay report --since 1h", 1)):
+        assert len(trade("--mock", *line.split()).lines) == count, line
+
+
+@pytest.mark.usefixtures("worlds")
 def test_what_needs_the_mocks_own_dependencies(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("uvicorn", "tradesdk_mock.serving.uvicorn_server"):
         monkeypatch.delitem(sys.modules, module, raising=False)

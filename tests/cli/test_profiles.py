@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
+from tradesdk import ConfigError
+from tradesdk.local import Profiles
 from tradesdk_cli.config.entries import ENTRIES
 from tradesdk_cli.config.files import Files
 from tradesdk_cli.config.settings import resolve
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.output.printer import Output
-from tradesdk_cli.session import Session
+from tradesdk_cli.run import Run
 
 from .._rows import each_of
 from ._settings import CONFIG, files
@@ -55,7 +57,7 @@ def test_which_profile(
 
 def test_a_profile_called_default_is_the_default() -> None:
     assert resolve({}, {}, files(default=None, default_={}, work={})).profile is None
-    assert resolve({}, {}, Files(config={"profiles": {"default": {}}}, config_file=CONFIG)).profile == "default"
+    assert resolve({}, {}, Files(saved=Profiles({"profiles": {"default": {}}}, CONFIG))).profile == "default"
 
 
 def test_the_environment_goes_before_a_profile_and_says_so_when_a_flag_named_it() -> None:
@@ -176,20 +178,21 @@ def test_a_wrong_type_is_named_and_a_key_is_not_repeated(name: str) -> None:
         (files(work={"mock": True}), "did you mean kind?"),
         (files(work={"zzz": 1}), "there are world, base_url, "),
         (files(work={"fields": "id"}), "there are world, base_url, "),  # every command has others
-        (Files(config={"output": "json", "profiles": {}}, config_file=CONFIG), "it belongs below [profiles.NAME]"),
-        (Files(config={"profiles": {"../x": {}}}, config_file=CONFIG), "names are letters, digits"),
+        (Files(saved=Profiles({"output": "json", "profiles": {}}, CONFIG)), "it belongs below [profiles.NAME]"),
+        (Files(saved=Profiles({"profiles": {"../x": {}}}, CONFIG)), "names are letters, digits"),
     ],
 )
 def test_an_unknown_name_is_refused_with_a_suggestion(found: Files, hint: str) -> None:
-    with pytest.raises(ConfigProblem) as caught:
+    with pytest.raises((ConfigError, ConfigProblem)) as caught:
         resolve({}, {}, found)
+    assert isinstance(caught.value, ConfigError | ConfigProblem)
     assert str(caught.value.hint).startswith(hint)
 
 
 @each_of("config", [{"profiles": 1}, {"profiles": {"a": 1}}, {"profile": 1}, {"profiles": [1]}])
 def test_misshapen_profiles(config: dict[str, Any]) -> None:
-    with pytest.raises(ConfigProblem, match=r"config\.toml"):
-        resolve({}, {}, Files(config=config, config_file=CONFIG))
+    with pytest.raises(ConfigError, match=r"config\.toml"):
+        resolve({}, {}, Files(saved=Profiles(config, CONFIG)))
 
 
 # Where it goes
@@ -223,7 +226,7 @@ def test_misshapen_profiles(config: dict[str, Any]) -> None:
 )
 def test_the_target(flags: dict[str, Any], found: Files, text: str | None, fields: dict[str, Any]) -> None:
     settings = resolve(flags, {}, found)
-    target = Session(settings, Output(settings, {})).target()
+    target = Run(settings, Output(settings, {})).target()
     assert target.text == (text or "an address that cannot be read · live")
     assert target.fields == fields
 
@@ -231,4 +234,4 @@ def test_the_target(flags: dict[str, Any], found: Files, text: str | None, field
 def test_the_target_of_what_is_bought() -> None:
     found = files(work={"base_url": "https://a.example", "market_url": "https://m.example"})
     settings = resolve({}, {}, found)
-    assert Session(settings, Output(settings, {})).target(market=True).text == "profile work · m.example · live"
+    assert Run(settings, Output(settings, {})).target(market=True).text == "profile work · m.example · live"

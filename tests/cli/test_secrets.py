@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tradesdk import Ledger, create_keystore
-from tradesdk_cli.session import Session
+from tradesdk_cli.run import Run as CommandRun
 from tradesdk_mock import MockServer
 
 from .._rows import each_of
@@ -75,7 +75,7 @@ def test_a_traceback(trade: Terminal, service: Scripted, monkeypatch: pytest.Mon
     def broken(*_: object) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(Session, "show", broken)
+    monkeypatch.setattr(CommandRun, "show", broken)
     service.says(200, {"id": "a", "email": "e", "plan": "pro", "created_at": 1, "api_key_last4": "abcd"})
     run = trade("account", "show", "-vv", env={"TRADE_API_KEY": API_KEY})
     assert "Traceback" in run.err

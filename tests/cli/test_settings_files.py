@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tradesdk.local import Profiles
 from tradesdk_cli.config.files import Files, read_files
 
 from .._rows import each_of
@@ -157,7 +158,7 @@ def test_the_project_is_this_folder_or_one_above_but_not_above_home(
 
 
 def test_nothing_is_read_where_nothing_is(trade: Terminal, project: Path) -> None:
-    assert read_files(trade.env) == Files(None, None, {}, trade.home / "config.toml")
+    assert read_files(trade.env) == Files(saved=Profiles({}, trade.home / "config.toml"))
 
 
 def test_without_a_home_folder(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

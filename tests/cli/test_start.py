@@ -107,6 +107,7 @@ def test_version_loads_nothing_else() -> None:
     )
     assert done.stdout.splitlines()[1].split() == [
         "tradesdk",
+        "tradesdk._exports",
         "tradesdk._version",
         "tradesdk_cli",
         "tradesdk_cli.__main__",
@@ -198,7 +199,7 @@ def test_the_command_line_of_httpx_is_loaded_for_others_only(world: Terminal) ->
     assert (done.stderr, done.returncode) == ("", 0)
 
 
-READING = {"", "_version", "local", "errors", "_http", "_http.parts", "_system", "_values"}
+READING = {"", "_exports", "_version", "local", "errors", "_http", "_http.parts", "_system", "_values"}
 READING |= {f"_local{name}" for name in ("", ".files", ".folders", ".keys", ".origins", ".profiles")}
 READING |= {"_system.interrupts", "_system.private_files", "_values.hints", "_values.text"}
 """What the SDK loads to read settings files."""

@@ -106,6 +106,7 @@ def test_a_row_that_a_killed_run_did_not_write_whole(
     assert trade(*resume, "--count", "1").code == 0
     whole = file.read_bytes()
     os.truncate(file, len(whole) - torn)
+    (place,) = (trade.home / "checkpoints").glob("*.json")
     place.write_bytes(before)
     assert trade(*resume, "--until-idle", "0.1s").code == 0
     assert in_file(file) == [*first, *second]

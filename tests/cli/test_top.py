@@ -103,7 +103,7 @@ def test_what_follows_for_an_agent() -> None:
     first, second = filled().agent_rows()
     assert (first["open"], first["unrealized_pnl_usd"]) == (30, sum(range(1, 31)) * 1.5)
     assert (first["total_pnl_usd"], first["win_rate_pct"]) == (-7.25, 33.33)
-    assert (second["open"], second["unrealized_pnl_usd"], second.get("total_pnl_usd", "unread")) == (0, None, "unread")
+    assert (second["open"], second["unrealized_pnl_usd"], second["total_pnl_usd"]) == (0, None, "")
 
 
 PRICES = ("stop_loss_price", "trailing_stop_price", "take_profit_price")

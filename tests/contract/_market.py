@@ -8,14 +8,16 @@ from tradesdk import (
     AggregateMetrics,
     SignalRecord,
     SupportedToken,
+    SupportedTokens,
     TokenAvgPrices,
     TokenPrice,
     TokenQuery,
+    TokenResults,
     TokenSignals,
     TokenWinRate,
     TopPerformer,
+    TopPerformers,
 )
-from tradesdk.models.market import SupportedTokens, TokenResults, TopPerformers
 
 from ._golden import Call, load
 

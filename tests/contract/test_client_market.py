@@ -27,14 +27,16 @@ from tradesdk import (
     MarketClient,
     MarketResult,
     PaymentRefusedError,
+    SupportedTokens,
     TokenAvgPrices,
     TokenPrice,
     TokenQuery,
+    TokenResults,
     TokenSignals,
     TokenWinRate,
+    TopPerformers,
     TradeError,
 )
-from tradesdk.models.market import SupportedTokens, TokenResults, TopPerformers
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockService
 
 from .._clock import START

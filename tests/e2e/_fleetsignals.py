@@ -43,7 +43,6 @@ class Fleet:
         emptied = [f"DELETE FROM {table}" for table in ("relays", "signals", "groups", "pending", "once", "members")]  # noqa: S608
         emptied.append("ALTER TABLE signals ALTER COLUMN seq RESTART")
         self.relay.link.run(*((statement, ()) for statement in emptied))
-        self.relay.link.close()  # after ALTER, psycopg takes the next statement for prepared
         assert self.relay.take(BEGAN) == 0
 
     def relayed(self, service: str = SERVICE, lease: float = 600) -> Relay:

@@ -109,12 +109,11 @@ def test_the_example(database: str, tmp_path: Path) -> None:
             "trade fleet init",
         )
         bot = f"python {ROOT / 'examples' / 'fleet_bot.py'} 3"
-        with (
-            shell(tmp_path, "relay", *lines, "trade fleet relay --chain base") as relay,
-            shell(tmp_path, "bot", lines[0], "sleep 2", bot, "echo ended $?") as screen,
-        ):
-            wait_for(lambda: "storing signals" in relay() and members(database) == 1)
-            for _ in range(4):
-                service.emit_signal(chain_id=8453, token="BRETT", direction="BUY", confidence=0.5)
-            wait_for(lambda: "ended" in screen())
-            assert screen().splitlines() == ["BUY  BRETT   50%"] * 3 + ["ended 0"]
+        with shell(tmp_path, "relay", *lines, "trade fleet relay --chain base") as relay:
+            wait_for(lambda: "storing signals" in relay())
+            with shell(tmp_path, "bot", lines[0], bot, "echo ended $?") as screen:
+                wait_for(lambda: members(database) == 1)
+                for _ in range(4):
+                    service.emit_signal(chain_id=8453, token="BRETT", direction="BUY", confidence=0.5)
+                wait_for(lambda: "ended" in screen())
+                assert screen().splitlines() == ["BUY  BRETT   50%"] * 3 + ["ended 0"]

@@ -14,7 +14,7 @@ import anyio.to_thread
 import pytest
 
 from tradesdk import APIError, AsyncTradeClient, FleetError, Gap, StreamSignal, TradeClient, TradeError
-from tradesdk._fleet.bodies import LeaseLostError, stored
+from tradesdk._fleet.bodies import LeaseLostError, storable, stored
 from tradesdk._fleet.signals import Relay
 from tradesdk._postgres.server import server
 from tradesdk.fleet import AsyncFleetRelay, AsyncFleetSignals, FleetRelay, FleetSignal, FleetSignals, status
@@ -305,7 +305,7 @@ def test_very_many_of_the_history_are_written_in_time_and_once(fleet: Fleet, man
     for member in members:
         limit = ("SELECT set_config('transaction_timeout', '400ms', false)", ())  # as if the server were slow
         link = member._member.link
-        if link.db is not None and link.db.info.server_version >= 170000:
+        if link.db is not None and link.db.pgconn.server_version >= 170000:
             link.run(limit)
         member._member.recovered(behind, (one._replace(id=f"sig {number}") for number in range(many)))
         assert member._member.behind is None
@@ -467,13 +467,10 @@ def test_a_signal_that_the_database_cannot_store_is_left_out(
     fleet: Fleet, wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     member = joined(fleet.member())
-    with TradeClient(api_key="mock_full_me", base_url="http://127.0.0.1:9") as trade:
-        relay = FleetRelay(trade, chain=CHAIN, url=fleet.url, schema=fleet.schema)
-        relay._relay = fleet.relay
-        good = signal(token_symbol="a\0b", id=f"{next(numbers):01000}")
-        for one in (signal(**wrong), good):
-            relay._add(one)
-        assert ids(member, 1) == [good.id]
+    good = signal(token_symbol="a\0b", id=f"{next(numbers):01000}")
+    for one in filter(None, map(storable, (signal(**wrong), good))):
+        fleet.relay.add(one)
+    assert ids(member, 1) == [good.id]
     assert [record.event for record in caplog.records] == ["fleet_signal_unstorable"]  # type: ignore[attr-defined]
 
 

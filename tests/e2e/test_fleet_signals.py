@@ -18,17 +18,7 @@ import anyio.to_thread
 import psycopg
 import pytest
 
-from tradesdk import (
-    Budget,
-    ConfigError,
-    FleetError,
-    Gap,
-    InvalidArgumentError,
-    Ledger,
-    LedgerError,
-    ReasonCode,
-    TradeError,
-)
+from tradesdk import Budget, ConfigError, FleetError, Gap, InvalidArgumentError, Ledger, LedgerError, TradeError
 from tradesdk._fleet.bodies import stored
 from tradesdk._fleet.signals import Relay
 from tradesdk._fleet.status import FleetStatus
@@ -43,6 +33,7 @@ from tradesdk.fleet import (
     create_tables,
     status,
 )
+from tradesdk.payments import ReasonCode
 
 from .._pages import ROOT, blocks
 from .._postgres import Postgres, Proxy, new_schema

@@ -23,21 +23,13 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
-from tradesdk import (
-    Budget,
-    Ledger,
-    PaymentOutcomeUnknownError,
-    RateClaim,
-    SystemClock,
-    Timeout,
-    TradeClient,
-    create_keystore,
-)
+from tradesdk import Budget, Ledger, PaymentOutcomeUnknownError, SystemClock, Timeout, TradeClient, create_keystore
 from tradesdk._http.log_events import event
 from tradesdk._http.settings import Origin
 from tradesdk._sync.connection_pool import ConnectionPool
 from tradesdk._sync.session import LocalRateLimiter
 from tradesdk._system.interrupts import suppress
+from tradesdk.types import RateClaim
 
 from .._answers import ACCOUNT, BASE, KEY, ok, page, summary
 from .._answers import agent as whole

@@ -1,4 +1,4 @@
-"""Replies made by a test, reached over a socket or in process, by a blocking client or by an async one."""
+"""Responses made by a test, reached over a socket or in process, by a blocking client or by an async one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import httpx
 from tradesdk_mock import MockClock, MockServer, MockService
 from tradesdk_mock.api.context import Context
 from tradesdk_mock.api.pipeline import Pipeline
-from tradesdk_mock.core.messages import BodyStep, Reply, Request, WaitForEvent
+from tradesdk_mock.core.messages import BodyStep, Request, Response, WaitForEvent
 from tradesdk_mock.core.subscribers import Notifier
 from tradesdk_mock.state.world import World
 
@@ -31,25 +31,25 @@ FOR_EVER = httpx.Timeout(None)
 class Scripted(Pipeline):
     """Says what `make` says, and keeps what it was asked."""
 
-    def __init__(self, world: World, make: Callable[[Request], Reply]) -> None:
+    def __init__(self, world: World, make: Callable[[Request], Response]) -> None:
         super().__init__(world)
         self.seen: list[Request] = []
         self.make = make
 
-    def handle(self, context: Context) -> Reply:
+    def handle(self, context: Context) -> Response:
         self.seen.append(context.request)
         return self.make(context.request)
 
 
 @contextmanager
-def in_process(make: Callable[[Request], Reply], clock: MockClock | None = None) -> Iterator[MockService]:
+def in_process(make: Callable[[Request], Response], clock: MockClock | None = None) -> Iterator[MockService]:
     with MockService(clock=clock, signals="scripted") as service:
         service._pipeline = Scripted(service.world, make)
         yield service
 
 
 @contextmanager
-def over_a_socket(make: Callable[[Request], Reply]) -> Iterator[MockServer]:
+def over_a_socket(make: Callable[[Request], Response]) -> Iterator[MockServer]:
     server = MockServer(signals="scripted")
     server._pipeline = Scripted(server.world, make)
     with server:
@@ -62,12 +62,12 @@ def seen(service: MockService) -> list[Request]:
     return pipeline.seen
 
 
-def plain(body: Any = b"", *, status: int = 200, length: int | None = None, before: Any = ()) -> Reply:
-    """A reply whose length is told before, when `length` is given."""
+def plain(body: Any = b"", *, status: int = 200, length: int | None = None, before: Any = ()) -> Response:
+    """A response whose length is told before, when `length` is given."""
     headers = [(b"content-type", b"text/plain")]
     if length is not None:
         headers.append((b"content-length", b"%d" % length))
-    return Reply(status, headers, body, list(before))
+    return Response(status, headers=headers, body=body, before=list(before))
 
 
 class Bell(Notifier):

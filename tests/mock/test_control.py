@@ -375,9 +375,9 @@ def ask(
     request = Request(method, path, client=sender)
     given = [*{"host": "localhost:8787", **headers}.items(), *(also or [])]
     request.headers = [(name.encode(), value.encode("latin-1")) for name, value in given]
-    reply = Pipeline(mock.world, control=Control(mock, allow_remote=remote)).answer(request)
-    assert isinstance(reply.body, bytes)
-    return httpx.Response(reply.status, headers=reply.headers, content=reply.body)
+    response = Pipeline(mock.world, control=Control(mock, allow_remote=remote)).respond(request)
+    assert isinstance(response.body, bytes)
+    return httpx.Response(response.status, headers=response.headers, content=response.body)
 
 
 def kept_out(mock: MockService, why: str, **options: Any) -> None:

@@ -98,7 +98,7 @@ VALUES: list[tuple[str, str, list[Any], list[Any], str]] = [
     ("offer", "fields", [{"a": "x" * (2**20 - 10)}], [{"a": "\ud800"}, {"a": "x" * 2**20}],
      "must be JSON of at most 1 MiB, in characters that UTF-8 has"),
     ("offer", "header", ["", "a b", "x" * 2**20], ["a\r\nb: c", " a", "ü", "x" * (2**20 + 1), 5],
-     "is not printable ASCII of at most 1 MiB"),
+     "must be printable ASCII of at most 1 MiB"),
     ("offer", "body", [""], [5], "must be text"),
     ("overlook", "charged", [True], ["yes"], "must be true or false"),
     ("settlement", "reason", ["x"], [True], "must be text"),

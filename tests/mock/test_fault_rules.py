@@ -65,7 +65,7 @@ def counts(mock: MockService) -> list[tuple[int, int]]:
         ("/v1/agents/agt_1", "agent"),
         ("/v1/agents/{agent_id}", "agent"),
         ("/v1/agents/{id}", "agent"),
-        ("/v1/{thing}/{id}", ""),
+        ("/v1/{thing}/{id}", "usage agent stream"),
         ("/v1/agents/*", "agent nested"),
         ("/v1/agents/{agent_id}/*", "nested"),
         ("/v1/agents/*/start", "nested"),

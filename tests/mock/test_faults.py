@@ -168,7 +168,7 @@ ANSWERS = [
     *(row(rule("status", status=status), status=status, code=code, error=code, logged=status, x_ratelimit_limit="300")
       for status, code in [
           (400, "invalid_request"), (401, "unauthorized"), (402, "payment_required"), (403, "forbidden"),
-          (404, "not_found"), (405, "invalid_request"), (409, "conflict"), (418, "i_m_a_teapot"),
+          (404, "not_found"), (405, "invalid_request"), (409, "conflict"), (418, "im_a_teapot"),
           (422, "validation_error"), (429, "rate_limited"), (500, "internal_error"), (503, "service_unavailable"),
           (504, "gateway_timeout"), (599, "status_599"), (302, "found"),
       ]),

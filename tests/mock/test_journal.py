@@ -232,7 +232,7 @@ def test_what_was_asked_instead(full: MockService) -> None:
         "there was no POST /v1/agents body={'name': 'c', 'risk': {'stop': 5}}",
         "other requests, the closest first:",
         "  #2 POST /v1/agents: 201, but body.name 'a'",
-        "  #4 POST /v1/agents: no answer (fault: reset), but body.name 'b', no body.risk",
+        "  #4 POST /v1/agents: no response (fault: reset), but body.name 'b', no body.risk",
         "  #1 GET /v1/agents?status=idle&limit=3: 200, but method GET, no body",
         "  #5 GET /v1/agents/agt_1/x?all=true: 404 not_found, but method GET, another path, no body",
         "  #3 PATCH /v1/agents/agt_1: 422 validation_error,"
@@ -242,7 +242,7 @@ def test_what_was_asked_instead(full: MockService) -> None:
     assert failure(full, **wanted)[2:] == [
         "  #1 GET /v1/agents?status=idle&limit=3: 200, but status 200, no body",
         "  #2 POST /v1/agents: 201, but no query limit, body.risk {'stop': 5}",
-        "  #4 POST /v1/agents: no answer (fault: reset), but status 0, no query limit, no body.risk",
+        "  #4 POST /v1/agents: no response (fault: reset), but status 0, no query limit, no body.risk",
         "  #3 PATCH /v1/agents/agt_1: 422 validation_error,"
         " but tenant other, status 422, no query limit, body.risk {'stop': 9}",
         "  #5 GET /v1/agents/agt_1/x?all=true: 404 not_found,"
@@ -251,7 +251,7 @@ def test_what_was_asked_instead(full: MockService) -> None:
 
 
 def test_counts(full: MockService) -> None:
-    asked = ["  #2 POST /v1/agents: 201", "  #4 POST /v1/agents: no answer (fault: reset)"]
+    asked = ["  #2 POST /v1/agents: 201", "  #4 POST /v1/agents: no response (fault: reset)"]
     assert failure(full, "POST", times=3)[:4] == [
         "POST was sent 2 times, not 3:",
         *asked,

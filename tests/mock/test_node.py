@@ -123,6 +123,8 @@ def test_json_rpc_is_answered_as_nodes_do(node: Node) -> None:
         ({**one, "method": "eth_getBlockByNumber", "params": []}, -32602),
         ({**one, "method": "eth_getLogs", "params": [{}]}, -32601),
         ({**one, "method": "eth_call", "params": [{"to": USDC, "data": "0x"}]}, 3),
+        ({**one, "method": "eth_call", "params": [{"data": "0x600160015500"}]}, -32602),
+        ({**one, "method": "eth_call", "params": []}, -32602),
         ({**one, "method": "eth_call", "params": [{"to": USDC, "data": STATE + "0" * 128}, {"blockHash": 5}]}, -32602),
     ):
         assert node.send(body)["error"]["code"] == code, body

@@ -158,12 +158,12 @@ import sys
 from tradesdk_mock import MockService
 from tradesdk_mock.core.messages import Request
 with MockService(seed=7) as mock:
-    mock.pipeline.answer(Request("GET", "/v1/account", headers=[(b"authorization", b"Bearer mock_full_me")]))
+    mock.pipeline.respond(Request("GET", "/v1/account", headers=[(b"authorization", b"Bearer mock_full_me")]))
     before = {"yaml", "tradesdk_mock.api.openapi"} & set(sys.modules)
     sys.modules["yaml"] = None
-    without = mock.pipeline.answer(Request("GET", "/openapi.json"))
+    without = mock.pipeline.respond(Request("GET", "/openapi.json"))
     del sys.modules["yaml"]
-    status = mock.pipeline.answer(Request("GET", "/openapi.json")).status
+    status = mock.pipeline.respond(Request("GET", "/openapi.json")).status
 print(without.status, without.body.decode())
 print(before, status, "yaml" in sys.modules)
 """

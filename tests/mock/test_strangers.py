@@ -238,7 +238,7 @@ def test_requests_that_no_server_would_let_in(
     """The engine itself takes anything for what it is."""
     with MockService(clock=MockClock(START)) as mock:
         for market in (False, True):
-            reply = mock.pipeline.answer(Request(method, path, query, list(headers), content, sender, market))
-            assert reply.status < 500
-            if isinstance(reply.body, bytes):
-                assert isinstance(json.loads(reply.body), dict)
+            response = mock.pipeline.respond(Request(method, path, query, list(headers), content, sender, market))
+            assert response.status < 500
+            if isinstance(response.body, bytes):
+                assert isinstance(json.loads(response.body), dict)

@@ -19,7 +19,7 @@ import pytest
 
 from tradesdk_mock import MockClock, MockServerError, MockService
 from tradesdk_mock.api.validation import MAX_BODY
-from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Reply, Request, WaitForEvent
+from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Request, Response, WaitForEvent
 from tradesdk_mock.core.subscribers import Notifier
 
 from ._http import START
@@ -37,11 +37,11 @@ def crashing() -> Iterator[BodyStep]:
     raise RuntimeError("in the middle")
 
 
-# name: (how the reply is made, the error that a client gets, what of the body is there before)
-ANSWERS: dict[str, tuple[Callable[[], Reply], type[Exception] | None, bytes]] = {
+# name: (how the response is made, the error that a client gets, what of the body is there before)
+ANSWERS: dict[str, tuple[Callable[[], Response], type[Exception] | None, bytes]] = {
     "whole": (lambda: plain(b"hello", length=5), None, b"hello"),
     "empty": (lambda: plain(b"", length=0), None, b""),
-    "nothing to say": (lambda: Reply(204, [], b""), None, b""),
+    "nothing to say": (lambda: Response(204), None, b""),
     "large": (lambda: plain(BIG, length=len(BIG)), None, BIG),
     "in chunks": (lambda: plain(iter([b"one", b"", b"two", BIG])), None, b"onetwo" + BIG),
     "no chunks at all": (lambda: plain(iter([])), None, b""),
@@ -133,7 +133,7 @@ class Awaited:
         raise StopAsyncIteration
 
 
-def answer(request: Request) -> Reply:
+def answer(request: Request) -> Response:
     return plain(b"ok", length=2)
 
 
@@ -340,7 +340,7 @@ async def test_closing_and_cancelling_end_a_read_in_another_task(end: str) -> No
 def test_a_body_is_closed_whatever_happens(before: list[Any], flavour: str) -> None:
     bodies: list[Body] = []
 
-    def broken(request: Request) -> Reply:
+    def broken(request: Request) -> Response:
         bodies.append(Body(iter([b"a", CLOSE])))
         return plain(bodies[-1], before=before)
 

@@ -13,7 +13,7 @@ import pytest
 
 from tradesdk_mock import MockClock
 from tradesdk_mock.core.clock import END
-from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Reply, Request, WaitForEvent
+from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Request, Response, WaitForEvent
 from tradesdk_mock.core.subscribers import Notifier
 
 from ._http import START
@@ -30,11 +30,11 @@ def at(clock: MockClock, due: float, bell: Notifier) -> Iterator[BodyStep]:
 
 
 def timed(
-    flavour: str, reply: Callable[[MockClock], Reply], read: float | None, start: float = START
+    flavour: str, response: Callable[[MockClock], Response], read: float | None, start: float = START
 ) -> tuple[bytes, Any, float]:
     """The body, the error, and how far the clock was moved."""
     clock = MockClock(start)
-    with in_process(lambda request: reply(clock), clock) as service:
+    with in_process(lambda request: response(clock), clock) as service:
         found = fetch(flavour, service, read=read)
     return found.body, found.error, clock.now() - start
 
@@ -149,8 +149,8 @@ def test_where_the_clock_ends_nothing_is_waited_for(
     assert timed(flavour, lambda clock: plain(iter(steps)), 30, END - 1) == (body, error, 0)
 
 
-def says(reply: Reply, request: Request) -> Reply:
-    return reply
+def says(response: Response, request: Request) -> Response:
+    return response
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
@@ -171,8 +171,8 @@ def test_what_wakes_a_wait(frozen: bool, flavour: str) -> None:
             bell.notify()
         else:
             helper.start()
-        reply = plain(once(bell, WaitForEvent(due, bell)))
-        with in_process(partial(says, reply), clock) as service:
+        response = plain(once(bell, WaitForEvent(due, bell)))
+        with in_process(partial(says, response), clock) as service:
             assert fetch(flavour, service, read=None if frozen and not early else 30).body == b"woken"
         if not early:
             helper.join()

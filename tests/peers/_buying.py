@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Literal
 
 import anyio
 import httpx
+import pytest
 
 from tradesdk import AsyncMarketClient, Budget, Ledger, LocalSigner, MarketClient
 
@@ -15,7 +17,13 @@ from .conftest import Payer, Seller
 from .programs.client_tradesdk import HurriedClock
 
 Flavour = Literal["blocking", "async"]
+NODE = pytest.param(
+    "node", marks=pytest.mark.skipif(not os.environ.get("PEERS_NODE"), reason="run by scripts/peers --node")
+)
 BUDGET = Budget(per_day="5.00")
+MONEY = 1_000_000
+TWO = (["ETH", "BRETT"],)
+TWO_COST = 60_000
 
 
 @dataclass(frozen=True)
@@ -75,3 +83,21 @@ class Buyer:
             MarketClient(http_client=http, **options) as client,
         ):
             return [attrgetter(name)(client)(*args, **named) for name, args, named in wanted]
+
+
+def buyer_of(seller: Seller, flavour: Flavour, payer: Payer, **options: Any) -> Buyer:
+    seller.chain.give(payer.address, MONEY)
+    return Buyer(flavour, seller, payer, options)
+
+
+def paid(buyer: Buyer) -> list[int]:
+    """What was taken, transfer by transfer; the payer's balance says the same."""
+    chain = buyer.seller.chain
+    amounts = [one["value"] for one in chain.transfers(buyer.payer.address)]
+    assert chain.balance(buyer.payer.address) == MONEY - sum(amounts)
+    return amounts
+
+
+def known(buyer: Buyer) -> list[Any]:
+    """The payments in the ledger, oldest first."""
+    return list(reversed(buyer.call("payments.list")))

@@ -114,6 +114,10 @@ class Chain:
         """So many times nobody learns that a transfer was made, although it was."""
         self._ask({"pending": count})
 
+    def has_wallets_of(self, mock: str | None, *, deploys: bool = False) -> None:
+        """The smart contract wallets there are: those of a mock server. The facilitator may deploy them."""
+        self._ask({"wallets": mock, "deploys": deploys})
+
     def balance(self, address: str) -> int:
         return int(self._ask()["balances"].get(address.lower(), 0))
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -77,28 +78,33 @@ class Seller:
     chain: Chain
 
 
+Sellers = Callable[[str], Seller]
+
+
 @pytest.fixture(scope="session")
-def sellers(environment: Callable[[str], Path]) -> Iterator[Callable[[str], Seller]]:
-    """Starts a seller when it is asked for first: `v2`, `v2 identified` or `node`."""
+def sellers(environment: Callable[[str], Path]) -> Iterator[Sellers]:
+    """Starts sellers when one of them is asked for first: `v2` or `node`, perhaps with words of `server_v2.KINDS`."""
     with ExitStack() as stack:
 
-        def url(*command: str | Path, folder: Path = HERE) -> str:
-            return str(stack.enter_context(Program(*command, folder=folder)).hear()["url"])
+        def urls(*command: str | Path, folder: Path = HERE) -> dict[str, str]:
+            found: dict[str, str] = stack.enter_context(Program(*command, folder=folder)).hear()
+            return found
 
         @cache
-        def facilitator() -> str:
-            return url(python_in(environment("v2")), "-m", "programs.facilitator")
+        def start(package: str) -> tuple[dict[str, str], Chain]:
+            if package == "node":
+                found = urls("node", "server.mjs", GOLDEN, folder=environment(package))
+                return found, Chain(found[""])
+            python = python_in(environment(package))
+            facilitator = urls(python, "-m", "programs.facilitator")[""]
+            return urls(python, "-m", f"programs.server_{package}", facilitator), Chain(facilitator)
 
-        @cache
-        def start(name: str) -> Seller:
-            if name == "node":
-                found = url("node", "server.mjs", GOLDEN, folder=environment(name))
-                return Seller(name, found, Chain(found))
-            package, *more = name.split()
-            found = url(python_in(environment(package)), "-m", f"programs.server_{package}", facilitator(), *more)
-            return Seller(name, found, Chain(facilitator()))
+        def seller(name: str) -> Seller:
+            package, _, words = name.partition(" ")
+            found, chain = start(package)
+            return Seller(name, found[words], chain)
 
-        yield start
+        yield seller
 
 
 @pytest.fixture(scope="session")
@@ -135,3 +141,9 @@ def payer() -> Payer:
 
     made = Account.create()
     return Payer("0x" + bytes(made.key).hex(), made.address)
+
+
+@pytest.fixture(params=["blocking", "async"])
+def flavour(request: pytest.FixtureRequest) -> Literal["blocking", "async"]:
+    found: Literal["blocking", "async"] = request.param
+    return found

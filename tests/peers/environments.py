@@ -2,7 +2,8 @@
 
     python tests/peers/environments.py [--node] DIRECTORY
 
-makes what is missing there: `v2`, `tx402`, `schemathesis`, `judges` and `mcp1` (Python) and, if asked for, `node`.
+makes what is missing there: `v2`, `tx402`, `schemathesis`, `judges`, `mcp1` and `coinbase` (Python) and, if asked for,
+`node`.
 Several processes may do so at once.
 """
 
@@ -23,7 +24,7 @@ NODE_PROGRAMS = HERE / "programs" / "node"
 SECONDS = 900
 # Not compiled: most of what web3 brings is never imported.
 PIP = ("-qq", "--disable-pip-version-check", "--no-compile")
-NAMES = ("v2", "tx402", "schemathesis", "judges", "mcp1", "node")
+NAMES = ("v2", "tx402", "schemathesis", "judges", "mcp1", "coinbase", "node")
 # Its packages are most of what the other Python environments need: they find them there.
 BASE = "v2"
 STAMP = "made-from"
@@ -71,7 +72,8 @@ def _make_python(place: Path, requirements: Path, below: Path | None) -> None:
     if below is not None:  # a path file: its own packages come first, and what they need is found there
         (place / PACKAGES / "below.pth").write_text(f"{below / PACKAGES}\n")
     # The pip of this environment: CI has a new one here, and old ones look for versions several times as long.
-    _run(sys.executable, "-m", "pip", "--python", python_in(place), "install", *PIP, "-r", requirements)
+    command = (sys.executable, "-m", "pip", "--python", python_in(place), "install", *PIP, "-r", requirements)
+    _run(*command, cwd=HERE.parents[1])  # `-e .` is our own package
 
 
 def _make_node(place: Path, package: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -20,18 +18,11 @@ from tradesdk import (
 )
 
 from .._payments import how
-from ._buying import Buyer, Flavour
-from .conftest import Payer, Seller
+from ._buying import NODE, TWO, TWO_COST, Buyer, Flavour, buyer_of, known, paid
+from .conftest import Payer, Sellers
 from .programs.client_tradesdk import HurriedClock
 
 pytestmark = pytest.mark.peers
-Sellers = Callable[[str], Seller]
-NODE = pytest.param(
-    "node", marks=pytest.mark.skipif(not os.environ.get("PEERS_NODE"), reason="run by scripts/peers --node")
-)
-MONEY = 1_000_000
-TWO = (["ETH", "BRETT"],)
-TWO_COST = 60_000
 EVERYTHING: tuple[tuple[str, tuple[Any, ...], dict[str, Any], int], ...] = (
     ("token_prices", TWO, {}, 60_000),
     ("token_signals", (["BRETT"],), {"limit": 2}, 50_000),
@@ -43,34 +34,10 @@ EVERYTHING: tuple[tuple[str, tuple[Any, ...], dict[str, Any], int], ...] = (
 )
 
 
-@pytest.fixture(params=["blocking", "async"])
-def flavour(request: pytest.FixtureRequest) -> Flavour:
-    found: Flavour = request.param
-    return found
-
-
 @pytest.fixture(params=["v2", NODE])
 def buyer(request: pytest.FixtureRequest, flavour: Flavour, sellers: Sellers, payer: Payer) -> Buyer:
     """With $1 in the purse, and a seller of each kind."""
     return buyer_of(sellers(request.param), flavour, payer)
-
-
-def buyer_of(seller: Seller, flavour: Flavour, payer: Payer, **options: Any) -> Buyer:
-    seller.chain.give(payer.address, MONEY)
-    return Buyer(flavour, seller, payer, options)
-
-
-def paid(buyer: Buyer) -> list[int]:
-    """What was taken, transfer by transfer; the payer's balance says the same."""
-    chain = buyer.seller.chain
-    amounts = [one["value"] for one in chain.transfers(buyer.payer.address)]
-    assert chain.balance(buyer.payer.address) == MONEY - sum(amounts)
-    return amounts
-
-
-def known(buyer: Buyer) -> list[Any]:
-    """The payments in the ledger, oldest first."""
-    return list(reversed(buyer.call("payments.list")))
 
 
 def test_everything_for_sale(buyer: Buyer) -> None:
@@ -167,7 +134,7 @@ def test_a_payer_without_money(buyer: Buyer) -> None:
     assert payment is not None
     assert how(payment) == "sent, rejected"
     assert payment.submissions == 1
-    buyer.seller.chain.give(buyer.payer.address, MONEY)
+    buyer.seller.chain.give(buyer.payer.address, 1_000_000)
     result = buyer.call("token_prices", *TWO)  # the same cheque, which is good now
     assert result.payment.nonce == payment.nonce
     assert paid(buyer) == [TWO_COST]

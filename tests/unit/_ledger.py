@@ -7,13 +7,8 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tradesdk import (
-    Budget,
-    Ledger,
-    Payment,
-    ReasonCode,
-    SignedHeader,
-)
+from tradesdk import Budget, Ledger, Payment
+from tradesdk.payments import ReasonCode, SignedHeader
 from tradesdk.payments.ledger.changes import (
     Collect,
     LedgerChange,

@@ -16,21 +16,18 @@ import pytest
 
 from tradesdk import (
     Budget,
-    BudgetDetails,
     InvalidArgumentError,
     Ledger,
     LedgerError,
     Payment,
-    PaymentProof,
     PaymentRefusedError,
     PaymentStage,
-    ReasonCode,
     Receipt,
     Spending,
-    WalletDetails,
     WindowSpending,
 )
 from tradesdk._values.payment import GRACE
+from tradesdk.payments import BudgetDetails, PaymentProof, ReasonCode, WalletDetails
 from tradesdk.payments.ledger.changes import Resubmit
 from tradesdk.payments.ledger.rules import EmptyWallet, empty_of
 

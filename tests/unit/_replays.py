@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from tradesdk import Gap, Signal, StreamItem, StreamSignal
+from tradesdk import Gap, Signal, StreamSignal
 from tradesdk._stream.checkpoint import CheckpointState
 from tradesdk._stream.deduplication import Deduplicator, HistoryWalk
+from tradesdk.types import StreamItem
 
 from .. import _answers
 from .._clock import START

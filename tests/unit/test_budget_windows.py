@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk import Budget, BudgetDetails, Ledger, ReasonCode, Receipt
+from tradesdk import Budget, Ledger, Receipt
+from tradesdk.payments import BudgetDetails, ReasonCode
 from tradesdk.payments.ledger.rules import Sums, place, refusal
 
 from ._ledger import draft, submitted, told

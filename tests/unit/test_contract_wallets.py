@@ -12,7 +12,7 @@ from eth_utils.crypto import keccak
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk import AccountCode
+from tradesdk.payments import AccountCode
 from tradesdk.payments.signing.contract_wallets import IS_VALID, MAGIC, call_data, inner_signature, is_wrapped
 from tradesdk.payments.witness import NodeFailedError, examine_code, examine_signature
 

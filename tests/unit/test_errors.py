@@ -20,7 +20,6 @@ from tradesdk import (
     APIError,
     APIStatusError,
     Budget,
-    BudgetDetails,
     CheckpointError,
     ConfigError,
     InvalidArgumentError,
@@ -39,6 +38,7 @@ from tradesdk import (
     keystore_address,
 )
 from tradesdk._values.text import printable
+from tradesdk.payments import BudgetDetails
 from tradesdk.payments.messages import rejected
 
 from .._payments import payment
@@ -290,6 +290,9 @@ def test_keystores(tmp_path: Path) -> None:
         ("insufficient_funds", "insufficient_funds"),
         ("invalid_exact_evm_insufficient_balance", "insufficient_funds"),
         (f"{EXACT}_signature", "signature_rejected"),
+        ("invalid_exact_evm_signature", "signature_rejected"),
+        (f"{EXACT}_undeployed_smart_wallet", "signature_rejected"),
+        ("eip6492_factory_not_allowed", "signature_rejected"),
         (f"{EXACT}_authorization_valid_before", "validity_rejected"),
         (f"{EXACT}_authorization_valid_after", "validity_rejected"),
         (f"{EXACT}_recipient_mismatch", "payment_rejected"),
@@ -303,4 +306,6 @@ def test_what_a_service_calls_a_rejection_stays_beside_the_code(reason: str, cod
     assert (error.code, error.reason, error.payment) == (code, reason, one)
     assert str(error).startswith(f"{code}: the service rejected a payment of ${one.amount_usd.normalize():f}")
     assert error.message.endswith(f": {reason}")
+    is_undeployed = reason in ("eip6492_factory_not_allowed", f"{EXACT}_undeployed_smart_wallet")
+    assert (f"does not deploy {one.payer}" in error.hint) is is_undeployed
     assert error.hint

@@ -155,6 +155,7 @@ QUICK = {
     "late": Case("a", answers=("delivered", "lost"), clock=(0, 100), kills=0),
     "never received": Case("aa", answers=("not received", "delivered"), kills=0),
     "a name": Case("aa", answers=("delivered", "used", "lost"), retries=0, named=True),
+    "a contract wallet": Case("aa", answers=("delivered", "lost"), retries=0, cancels=1, contract=True),
 }
 LONG = {
     "every answer, every effect": Case("aa", answers=ALL, budget=TWICE, retries=0, every=True),
@@ -171,6 +172,7 @@ LONG = {
     "a person who is wrong": Case("aa", answers=SOME, budget=TWICE, clock=(0, 100), retries=0, wrong=True),
     "a witness": Case("aa", 2, RECEIPTS[:2], clock=(0, 100), retries=0, kills=0, witness=True),
     "receipts": Case("aa", 2, RECEIPTS, retries=0),
+    "a contract wallet, late": Case("aa", 2, SOME[:2], clock=(0, 100), retries=0, contract=True),
     "two prices": Case("aaa", answers=SOME[:2], budget=TWICE, prices=(PRICE, CHEAP), clock=(0, 100), retries=0),
     "answers by identifier": Case("aa", answers=(*SOME, "rejected"), clock=LATE, identified=True, retries=0),
     "a name, and the ledger is lost": Case(

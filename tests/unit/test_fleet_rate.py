@@ -15,11 +15,12 @@ from unittest.mock import patch
 import httpx
 import pytest
 
-from tradesdk import AsyncTradeClient, RateClaim, SystemClock, TradeClient
+from tradesdk import AsyncTradeClient, SystemClock, TradeClient
 from tradesdk._fleet.rate import AWAY, SharedWindow
 from tradesdk._http.rate_limit import RateWindow
 from tradesdk._postgres.server import server
 from tradesdk.fleet import AsyncFleetRateLimiter, FleetRateLimiter, create_tables
+from tradesdk.types import RateClaim
 from tradesdk_mock import MockClock, MockService
 
 from .._clock import VirtualClock

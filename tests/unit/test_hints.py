@@ -28,8 +28,6 @@ from tradesdk import (
     AsyncTradeClient,
     Batch,
     Budget,
-    BudgetDetails,
-    ChainVerdict,
     ChainWitness,
     ConfigError,
     ErrorCode,
@@ -39,7 +37,6 @@ from tradesdk import (
     MarketClient,
     MarketResult,
     PaymentRefusedError,
-    PriceDetails,
     Quote,
     RateLimitError,
     Receipt,
@@ -56,6 +53,7 @@ from tradesdk import (
     wallet_message,
 )
 from tradesdk._values.hints import HINTS
+from tradesdk.payments import BudgetDetails, ChainVerdict, PriceDetails
 
 from .._answers import BASE, CODES, KEY, Service
 from .._clock import START, VirtualClock
@@ -122,6 +120,39 @@ def test_what_is_named_in_a_hint_is_there() -> None:
         assert not re.search(words_for_trade, text), (where, text)
     for client in clients:
         client.close()
+
+
+@pytest.mark.long  # all sources are parsed
+def test_what_is_refused_says_what_to_write() -> None:
+    """The usual hint of an argument or a setting says no more than the message."""
+    root = Path(tradesdk.__file__).parent
+    for file in root.rglob("*.py"):
+        if "_sync" not in file.parts:
+            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                    given = {one.arg for one in node.keywords}
+                    where = f"{file.relative_to(root)}:{node.lineno}"
+                    assert node.func.id != "InvalidArgumentError" or "hint" in given, where
+                    assert node.func.id != "ConfigError" or given & {"hint", "code"}, where
+
+
+@each_of(
+    ("use", "status", "named"),
+    [
+        (lambda c: c.wallets.connect(address="0x1", chain_id=56, label="l", signature="0x"), 409, "client.wallets."),
+        (lambda c: c.agents.create(name="n", wallet_id="w", chain_id=56), 404, "wallet_id; client.wallets.list()"),
+        (lambda c: c.agents.update("a", wallet_id="w"), 404, "client.agents.list() and client.wallets.list()"),
+        (lambda c: c.agents.delete("a"), 409, "stop an agent"),
+        (lambda c: c.agents.get("a"), 404, "list() of the same resource"),
+        (lambda c: c.wallets.balance("w"), 404, "list() of the same resource"),
+    ],
+)
+def test_a_refusal_is_of_the_request(use: Callable[[TradeClient], object], status: int, named: str) -> None:
+    """Not of the case that its code usually means."""
+    answer = httpx.Response(status, json={"error": {"code": CODES[status], "message": "no"}})
+    with pytest.raises(APIStatusError) as caught:
+        use(client_of(Service(answer), max_retries=0))
+    assert named in caught.value.hint
 
 
 def _texts() -> Iterator[tuple[str, str]]:
@@ -456,7 +487,7 @@ def test_an_update_of_nothing_is_refused(given: dict[str, Any]) -> None:
 def test_money_is_shown_in_dollars_under_the_name_that_has_dollars() -> None:
     ledger = Ledger.memory()
     spending = ledger.spending(Budget(per_day="5"), now=0)
-    quote = Quote(path="/v1/x", tokens=1, amount=30_000, spending=spending)
+    quote = Quote(path="/v1/x", body=b"{}", tokens=1, amount=30_000, spending=spending)
     result = MarketResult(data=None, quote=quote)
     receipt = Receipt(success=True, transaction="0x", network="base", amount=30_000, raw={})
     details = BudgetDetails(cost=Decimal("0.06"), limit="per_day", limit_amount=Decimal(5), left=Decimal("1E-6"))

@@ -13,7 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tradesdk import Ledger, LedgerError, Payment, ReasonCode
+from tradesdk import Ledger, LedgerError, Payment
+from tradesdk.payments import ReasonCode
 from tradesdk.payments.ledger.engine import _before_fork, _held
 from tradesdk.payments.ledger.errors import from_sqlite
 
@@ -523,7 +524,7 @@ from tests.unit._ledger import HEADER, NOW, PLENTY, submitted, told
 from tradesdk import Budget
 from tradesdk import LedgerError
 from tradesdk import Ledger
-from tradesdk import ReasonCode
+from tradesdk.payments import ReasonCode
 
 disk = sys.argv[1]
 

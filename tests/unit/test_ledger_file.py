@@ -19,12 +19,11 @@ from tradesdk import (
     Ledger,
     LedgerError,
     PaymentRefusedError,
-    ReasonCode,
-    SignedHeader,
     TradeClient,
     TradeError,
     create_keystore,
 )
+from tradesdk.payments import ReasonCode, SignedHeader
 from tradesdk.payments.ledger.schema import VERSION
 
 from .._rows import each_of

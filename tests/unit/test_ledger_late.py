@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from tradesdk import Ledger, LedgerError, Payment, PaymentStage, ReasonCode, Receipt
+from tradesdk import Ledger, LedgerError, Payment, PaymentStage, Receipt
 from tradesdk.fleet import create_tables
+from tradesdk.payments import ReasonCode
 from tradesdk.payments.ledger.changes import (
     Collect,
     End,

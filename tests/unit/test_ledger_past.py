@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tradesdk import Budget, Ledger, PaymentRefusedError, PaymentStage, ReasonCode
+from tradesdk import Budget, Ledger, PaymentRefusedError, PaymentStage
+from tradesdk.payments import ReasonCode
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.engine import SqliteTransaction, Transaction
 from tradesdk.payments.ledger.rules import UNITS, place

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk import Ledger, LedgerError, Payment, PaymentStage, Receipt, SignedHeader
+from tradesdk import Ledger, LedgerError, Payment, PaymentStage, Receipt
+from tradesdk.payments import SignedHeader
 
 from .._rows import each_of
 from ._ledger import HEADER, NOW, draft, mark, resubmit, submitted

@@ -16,18 +16,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tradesdk import (
-    Budget,
-    Ledger,
-    LedgerError,
-    MarketClient,
-    Payment,
-    PaymentRefusedError,
-    PaymentStage,
-    ReasonCode,
-    Receipt,
-)
-from tradesdk_cli.pay.records import whole
+from tradesdk import Budget, Ledger, LedgerError, MarketClient, Payment, PaymentRefusedError, PaymentStage, Receipt
+from tradesdk.payments import ReasonCode
+from tradesdk_cli.pay.rows import whole
 
 from .._clock import VirtualClock
 from .._rows import each_of

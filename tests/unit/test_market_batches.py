@@ -13,9 +13,9 @@ from tradesdk import (
     PaymentUndeliveredError,
     TokenPrice,
     TokenQuery,
+    TokenResults,
 )
 from tradesdk._market import token_prices
-from tradesdk.models.market import TokenResults
 from tradesdk.payments.batches import BatchPlan
 
 from .._payments import SENT, UNKNOWN, payment, result

@@ -11,8 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from tradesdk import AggregateMetrics, SignalRecord, TokenAvgPrices, TokenPrice, TokenSignals, TokenWinRate
-from tradesdk.models.market import SupportedTokens, TokenResults, TopPerformers
+from tradesdk import (
+    AggregateMetrics,
+    SignalRecord,
+    SupportedTokens,
+    TokenAvgPrices,
+    TokenPrice,
+    TokenResults,
+    TokenSignals,
+    TokenWinRate,
+    TopPerformers,
+)
 
 from .._rows import each_of
 from ..contract._golden import load

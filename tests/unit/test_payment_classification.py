@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import Failure, FailureCause, RawResponse
+from tradesdk import RawResponse
 from tradesdk._values.http import Headers
 from tradesdk.payments.state_machine import (
     BARE,
@@ -22,6 +22,7 @@ from tradesdk.payments.state_machine import (
     classify,
     classify_failure,
 )
+from tradesdk.types import Failure, FailureCause
 
 from .._rows import each_of
 from .._texts import texts
@@ -98,6 +99,7 @@ LOOKS = [
     "insufficient_funds",
     "invalid_exact_evm_insufficient_balance",
     "extension_echo_mismatch",
+    "eip6492_factory_not_allowed",
     "No matching payment requirements",
 ]
 SETTLEMENTS = [

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import ConfigError, PaymentRefusedError, PriceDetails, RecipientDetails
+from tradesdk import ConfigError, PaymentRefusedError
+from tradesdk.payments import PriceDetails, RecipientDetails
 from tradesdk.payments.guards import check_url, checked_validity, choose, longest_validity, validity
 from tradesdk.payments.protocol import Requirement, parse_offer
 

@@ -84,8 +84,9 @@ def test_when_time_is_up_the_same_call_goes_on() -> None:
 @each_of("said", [blocking_error, lambda open_: in_doubt(open_, "the connection was lost")], ids=["resume", "call"])
 def test_until_when_the_same_call_is_the_same_purchase(said: Callable[[Payment], PaymentError]) -> None:
     """Without a name, a call that is made again later pays once more: nobody is sent there."""
-    assert "; 10 minutes after its first signing (continue_for=) it pays anew; or" in said(payment(**UNKNOWN)).hint
-    assert "pays anew" not in said(replace(payment(**UNKNOWN), purchase="2026-11-22/prices")).hint
+    hint = said(payment(**UNKNOWN)).hint
+    assert "; 10 minutes after its first signing (continue_for=) it makes a new payment; or" in hint
+    assert "a new payment" not in said(replace(payment(**UNKNOWN), purchase="2026-11-22/prices")).hint
 
 
 def test_plain_http_is_told_apart_from_the_account() -> None:

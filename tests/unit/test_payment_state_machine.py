@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import Failure, FailureCause, Payment, PaymentStage, Receipt, RetryPolicy
+from tradesdk import Payment, PaymentStage, Receipt, RetryPolicy
 from tradesdk.payments.state_machine import (
     BARE,
     DELIVERED,
@@ -25,6 +25,7 @@ from tradesdk.payments.state_machine import (
     Tries,
     judge,
 )
+from tradesdk.types import Failure, FailureCause
 
 from .._rows import each_of
 from ._ledger import draft

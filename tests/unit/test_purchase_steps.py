@@ -17,13 +17,13 @@ from tradesdk import (
     PaymentRefusedError,
     PaymentStage,
     RawResponse,
-    ReasonCode,
     RetryPolicy,
 )
 from tradesdk import _market as market
 from tradesdk._http.service_time import ServiceClock
 from tradesdk._sync.signing import ask_signer
 from tradesdk._values.http import Headers
+from tradesdk.payments import ReasonCode
 from tradesdk.payments.buyer import Buyer, PurchaseIntent, look, sign
 from tradesdk.payments.effects import (
     Answer,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tradesdk import ConfigError, Failure, FailureCause, Operation, RetryAction, RetryPolicy
+from tradesdk import ConfigError, RetryPolicy
+from tradesdk.types import Failure, FailureCause, Operation, RetryAction
 
 from .._rows import each_of
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tradesdk import Failure, FailureCause, RetryPolicy
+from tradesdk import RetryPolicy
 from tradesdk._http.service_time import parse_http_date, reset_time, server_now, server_wait
+from tradesdk.types import Failure, FailureCause
 
 from .._rows import each_of
 from .._texts import texts

@@ -9,8 +9,9 @@ from eth_account.messages import encode_typed_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk import ConfigError, DigestSigner, InvalidArgumentError, LocalSigner, Signer, TypedDataSigner
+from tradesdk import ConfigError, InvalidArgumentError, LocalSigner, Signer
 from tradesdk._sync.signing import ask_signer
+from tradesdk.payments import DigestSigner, TypedDataSigner
 from tradesdk.payments.signing.signer import (
     authorization_signable,
     checked_signer,
@@ -143,6 +144,16 @@ def test_an_async_wallet_is_refused_without_a_warning() -> None:
 
 
 def test_a_text_needs_a_digest_or_an_account() -> None:
-    assert ask_signer(sign_message(Account.from_key(KEY), "I♥SF")) == ask_signer(sign_message(MINE, "I♥SF"))
+    """By its digest: hosted accounts have been seen to send the text in another encoding."""
+
+    class Hosted(Wallet):
+        def unsafe_sign_hash(self, digest: bytes) -> Any:
+            return Account.from_key(KEY).unsafe_sign_hash(digest)
+
+        def sign_message(self, message: Any) -> Any:
+            raise AssertionError("its digest is signed")
+
+    for account in (Account.from_key(KEY), Hosted()):
+        assert ask_signer(sign_message(account, "I♥SF")) == ask_signer(sign_message(MINE, "I♥SF"))
     with pytest.raises(InvalidArgumentError, match=r"^the signer signs typed data only.*wallets\.connect"):
         ask_signer(sign_message(Wallet(), "hello"))

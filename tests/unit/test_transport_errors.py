@@ -9,9 +9,10 @@ import httpcore
 import httpx
 import httpx2
 
-from tradesdk import APIConnectionError, APITimeoutError, FailureCause
+from tradesdk import APIConnectionError, APITimeoutError
 from tradesdk._http.response import failure_of
 from tradesdk._http.transport_errors import UnsendableError, connection_error, transport_error
+from tradesdk.types import FailureCause
 
 from .._rows import each_of
 from .._texts import WEAPONS

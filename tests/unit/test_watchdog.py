@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from email.utils import formatdate
 
-from tradesdk import Failure, FailureCause, RetryPolicy
+from tradesdk import RetryPolicy
 from tradesdk._stream.watchdog import Watchdog
+from tradesdk.types import Failure, FailureCause
 
 from .._clock import START
 from .._rows import each_of

@@ -11,8 +11,9 @@ from eth_utils.crypto import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import ChainVerdict, Payment
+from tradesdk import Payment
 from tradesdk._values.payment import USDC
+from tradesdk.payments import ChainVerdict
 from tradesdk.payments.witness import NodeFailedError, agreed, examine, undecided
 
 from .._payments import payment

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..core.messages import Answer
+from ..core.messages import Response
 from .context import Context, Endpoint, Routes
 
 
-def read(call: Context) -> Answer:
-    [tenant] = call.world.store.records(("id", "email", "created_at"), "tenants WHERE name = ?", (call.tenant,))
+def read(call: Context) -> Response:
+    [tenant] = call.world.store.rows(("id", "email", "created_at"), "tenants WHERE name = ?", (call.tenant,))
     record = {
         "id": tenant["id"],
         "email": tenant["email"],
@@ -15,17 +15,17 @@ def read(call: Context) -> Answer:
         "created_at": tenant["created_at"],
         "api_key_last4": call.caller.last4,
     }
-    return Answer(200, call.with_unknown(record))
+    return Response(200, call.with_unknown(record))
 
 
-def usage(call: Context) -> Answer:
+def usage(call: Context) -> Response:
     requests, agents = call.world.gaps.quota(call.caller.plan)
     record = {
         "requests": {"used": call.caller.requests_used, "limit": requests},
         "agents": {"used": call.world.store.count("agents", call.tenant), "limit": agents},
         "reset_at": call.caller.reset_at,
     }
-    return Answer(200, call.with_unknown(record))
+    return Response(200, call.with_unknown(record))
 
 
 ROUTES: Routes = {

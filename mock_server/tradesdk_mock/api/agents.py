@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import conflict, forbidden, invalid, missing, refused, unacceptable
-from ..core.messages import Answer
+from ..core.messages import Response
 from ..core.seeding import ident
 from ..trading import agent_states, engine
 from ..trading.agent_states import STATUSES
@@ -17,7 +17,7 @@ from .pagination import page
 from .validation import check_chain, check_confidence, check_max_positions, check_risk, check_text
 
 if TYPE_CHECKING:
-    from ..state.world import World
+    pass
 
 SUMMARY = ("id", "name", "status", "chain_id", "wallet_id", "created_at")
 FULL: tuple[str, ...] = (
@@ -34,13 +34,13 @@ FULL: tuple[str, ...] = (
 )
 
 
-def listing(call: Context) -> Answer:
+def listing(call: Context) -> Response:
     query = call.query()
     filters = {"tenant": call.tenant, "status": query.one_of("status", STATUSES)}
     return page(call, query, table="agents", columns=SUMMARY, time="created_at", filters=filters)
 
 
-def create(call: Context) -> Answer:
+def create(call: Context) -> Response:
     gaps, store = call.world.gaps, call.world.store
     from .bodies import CreateAgentBody, read_body
 
@@ -68,14 +68,14 @@ def create(call: Context) -> Answer:
         "created_at": now,
     }
     store.add("agents", **{**record, "risk": json.dumps(risk)}, tenant=call.tenant, updated_at=now)
-    return Answer(int(gaps.write_status[:3]), call.with_unknown(record))
+    return Response(int(gaps.write_status[:3]), call.with_unknown(record))
 
 
-def read(call: Context) -> Answer:
-    return Answer(200, _full(call, _find(call)))
+def read(call: Context) -> Response:
+    return Response(200, _full(call, _find(call)))
 
 
-def update(call: Context) -> Answer:
+def update(call: Context) -> Response:
     world = call.world
     agent = _find(call)
     from .bodies import UpdateAgentBody, read_body
@@ -111,10 +111,10 @@ def update(call: Context) -> Answer:
             ),
         )
         engine.changed(world, agent["id"])
-    return Answer(int(world.gaps.write_status[4:]), _full(call, agent))
+    return Response(int(world.gaps.write_status[4:]), _full(call, agent))
 
 
-def delete(call: Context) -> Answer:
+def delete(call: Context) -> Response:
     agent = _find(call)
     status = agent["status"]
     if status == "active" or (status != "idle" and call.world.gaps.delete_stopped == "409"):
@@ -122,7 +122,7 @@ def delete(call: Context) -> Answer:
     agent_states.close_all(call.world, agent["id"], int(call.now))
     call.world.store.run("DELETE FROM agents WHERE id = ?", (agent["id"],))
     engine.changed(call.world, agent["id"])
-    return Answer(204)
+    return Response(204)
 
 
 def _find(call: Context) -> dict[str, Any]:
@@ -160,24 +160,17 @@ def _check_quota(call: Context) -> None:
         raise unacceptable("agents", message) if gaps.agent_quota_status == "422" else forbidden(f"T{message[1:]}.")
 
 
-def start(call: Context) -> Answer:
-    return _moved(call, agent_states.start)
+def _moves(status: str, *, anew: bool = False) -> Callable[[Context], Response]:
+    """The handler that sets a status. `anew`: 409 if the agent already has it."""
+
+    def move(call: Context) -> Response:
+        agent_states.set_status(call.world, str(call.owned("agent", ("id",))["id"]), status, anew=anew)
+        return read(call)
+
+    return move
 
 
-def stop(call: Context) -> Answer:
-    return _moved(call, agent_states.stop)
-
-
-def pause(call: Context) -> Answer:
-    return _moved(call, lambda world, agent_id: agent_states.set_status(world, agent_id, "paused"))
-
-
-def _moved(call: Context, move: Callable[[World, str], None]) -> Answer:
-    agent_id = str(call.owned("agent", ("id",))["id"])
-    move(call.world, agent_id)
-    return read(call)
-
-
+_MOVES = {"start": _moves("active", anew=True), "stop": _moves("idle", anew=True), "pause": _moves("paused")}
 ROUTES: Routes = {
     "/v1/agents": {"GET": Endpoint(listing), "POST": Endpoint(create, needs="write")},
     "/v1/agents/{agent_id}": {
@@ -185,7 +178,8 @@ ROUTES: Routes = {
         "PATCH": Endpoint(update, needs="write", trading=True),
         "DELETE": Endpoint(delete, needs="write", trading=True),
     },
-    "/v1/agents/{agent_id}/start": {"POST": Endpoint(start, needs="write", trading=True, option=True)},
-    "/v1/agents/{agent_id}/stop": {"POST": Endpoint(stop, needs="write", trading=True, option=True)},
-    "/v1/agents/{agent_id}/pause": {"POST": Endpoint(pause, needs="write", trading=True, option=True)},
+    **{
+        f"/v1/agents/{{agent_id}}/{verb}": {"POST": Endpoint(move, needs="write", trading=True, option=True)}
+        for verb, move in _MOVES.items()
+    },
 }

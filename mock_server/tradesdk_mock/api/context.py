@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.checks import quoted
 from ..core.errors import ApiError, missing
-from ..core.messages import NEW_FIELD, Answer, Request
+from ..core.messages import NEW_FIELD, Request, Response
 from ..core.rate_limit import Verdict
 from ..faults.rules import Faults, MatchedFaults
 from ..market.tokens import Token
@@ -37,7 +37,7 @@ class Endpoint:
         signed: its body is signed: the library that recovers the signer is imported first.
     """
 
-    handler: Callable[[Context], Answer]
+    handler: Callable[[Context], Response]
     needs: Literal["read", "account", "write"] = "read"
     live: bool = False
     trading: bool = False
@@ -73,15 +73,30 @@ Routes = dict[str, dict[str, Endpoint]]
 MarketRoutes = dict[str, MarketEndpoint]
 
 
+class Call:
+    """What an endpoint is called with."""
+
+    world: World
+
+    def with_unknown(self, record: Record) -> Record:
+        """A record as sent: under the gap option `unknown_values`, with an unknown field, status and signal."""
+        if self.world.gaps.unknown_values == "on":
+            record.update(NEW_FIELD)
+            if "status" in record:
+                record["status"] = "hibernating" if "wallet_id" in record else "settling"
+            if "signal" in record:
+                record["signal"] = "HOLD"
+        return record
+
+
 @dataclass(slots=True)
-class Context:
+class Context(Call):
     """One request on its way through the pipeline; an endpoint of the account API is called with it.
 
     Attributes:
         now: the service's time, read when its transaction has begun.
         until: the time up to which it publishes signals, once known.
-        pattern: the path's pattern, such as `/v1/agents/{agent_id}`; None when there is no such path.
-        params: the values of the pattern's placeholders.
+        params: the values of the placeholders in the path's pattern, such as `/v1/agents/{agent_id}`.
         methods: the endpoints of a path of the account API, by method; `endpoint` is the one of this request.
         market: the endpoint of a path of the market-data API.
         node: the path is that of the node of the chain.
@@ -91,7 +106,7 @@ class Context:
         market_query: the parsed body of a request for market data, or why it can't be parsed.
         payment: the payment in the headers, once read; `paid` once the paywall has accepted it.
         wrapped: failures have the body of the market-data API.
-        answer, error: the response so far, and its error code.
+        response, error: the response so far, and its error code.
     """
 
     world: World
@@ -99,7 +114,6 @@ class Context:
     request: Request
     now: float = 0.0
     until: float | None = None
-    pattern: str | None = None
     params: Mapping[str, str] = field(default_factory=dict)
     methods: Mapping[str, Endpoint] = field(default_factory=dict)
     endpoint: Endpoint | None = None
@@ -114,7 +128,7 @@ class Context:
     payment: Payment | None = None
     paid: PaidRequest | None = None
     wrapped: bool = False
-    answer: Answer | None = None
+    response: Response | None = None
     error: str | None = None
 
     # For endpoints.
@@ -125,13 +139,10 @@ class Context:
         assert self.principal is not None  # noqa: S101 - endpoints are called for authenticated requests only
         return self.principal
 
-    def param(self, name: str) -> str:
-        return self.params[name]
-
     def owned(self, kind: str, columns: Sequence[str]) -> Record:
         """The record that the path's `{kind}_id` names; 404 when the caller has none with this id."""
-        ident = self.param(f"{kind}_id")
-        found = self.world.store.records(columns, f"{kind}s WHERE id = ? AND tenant = ?", (ident, self.tenant))
+        ident = self.params[f"{kind}_id"]
+        found = self.world.store.rows(columns, f"{kind}s WHERE id = ? AND tenant = ?", (ident, self.tenant))
         if not found:
             raise missing(kind, ident)
         return found[0]
@@ -143,17 +154,9 @@ class Context:
         """The JSON object in the body; 400 when it isn't one."""
         return json_body(self.request.headers, self.request.content)
 
-    def with_unknown(self, record: Record) -> Record:
-        """A record as sent: under the gap option `unknown_values`, with an unknown field and an unknown status."""
-        if self.world.gaps.unknown_values == "on":
-            record.update(NEW_FIELD)
-            if "status" in record:
-                record["status"] = "hibernating" if "wallet_id" in record else "settling"
-        return record
-
 
 @dataclass(frozen=True, slots=True)
-class MarketCall:
+class MarketCall(Call):
     """A parsed request for market data, paid if it has to be.
 
     Attributes:
@@ -172,11 +175,3 @@ class MarketCall:
             unknown = next(each for each in named if each.token is None)
             raise ApiError(404, "not_found", f"No token {quoted(unknown.identifier)} on Base.")
         return found
-
-    def with_unknown(self, record: Record) -> Record:
-        """A record as sent: under the gap option `unknown_values`, with an unknown field and an unknown signal."""
-        if self.world.gaps.unknown_values == "on":
-            record.update(NEW_FIELD)
-            if "signal" in record:
-                record["signal"] = "HOLD"
-        return record

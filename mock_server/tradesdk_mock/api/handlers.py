@@ -1,7 +1,7 @@
 """The steps of a request, in the order in which `pipeline` runs them.
 
-Each reads and changes the context. A step that sets `answer`, or raises an ApiError, ends the request. Steps of one API
-do nothing for the other.
+Each reads and changes the context. A step that sets `response`, or raises an ApiError, ends the request. Steps of one
+API do nothing for the other.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from ..core import rate_limit
-from ..core.errors import CODES, ApiError, Header, forbidden, no_route, wrong_method
-from ..core.messages import Answer, Reply, error_answer
+from ..core.errors import CODES, ApiError, forbidden, no_route, wrong_method
+from ..core.messages import Response, error_response, market_response
 from ..core.request_log import BODY_KEPT, JournalEntry, shortened
 from ..payments import settlements
 from ..payments.header import read
@@ -40,16 +40,14 @@ def match_faults(context: Context) -> None:
     target: FaultTarget = "stream" if endpoint is not None and endpoint.live else "response"
     if request.method == "POST" and (context.node or (market is not None and market.price)):
         target = "node" if context.node else "payment"
-    matched = context.matched = context.rules.match(
-        request, context.pattern, target, market=request.market or market is not None
-    )
+    matched = context.matched = context.rules.match(request, target, market=request.market or market is not None)
     if matched is not None and matched.skips_request:
         # Loaded here, as `apply` below: most worlds have no faults.
         from ..faults.responses import replacement
 
         context.principal = _sender(context)
         context.now = context.world.now()  # another process may have moved the clock
-        context.answer, context.error = replacement(matched, context.world, context.principal)
+        context.response, context.error = replacement(matched, context.world, context.principal)
 
 
 def _sender(context: Context) -> tenants.Principal | None:
@@ -63,7 +61,7 @@ def _sender(context: Context) -> tenants.Principal | None:
 
 def require_routed(context: Context) -> None:
     """404 for a path that the port of the market data doesn't serve."""
-    if context.answer is None and context.request.market and context.market is None and not context.node:
+    if context.response is None and context.request.market and context.market is None and not context.node:
         fail(context, no_route(context.request.path))
         context.now = context.world.now()
 
@@ -74,7 +72,7 @@ def require_routed(context: Context) -> None:
 def call_node(context: Context) -> None:
     """The node of the chain: it needs no key and has no rate limit."""
     if context.node:
-        context.answer = node.answer(context)
+        context.response = node.respond(context)
 
 
 def require_version(context: Context) -> None:
@@ -170,14 +168,14 @@ def paywall(context: Context) -> None:
         offer = make_offer(world, context.request, faults, price, endpoint.text)
         payment = context.payment = read(context.request, context.now)
         if payment is None:
-            context.answer, context.error = payment_required(world, offer), "payment_required"
+            context.response, context.error = payment_required(world, offer), "payment_required"
             return
         from ..payments import facilitator  # loaded here: most worlds never see a payment
 
         paid = PaidRequest(context.request, payment, offer, faults)
-        context.answer = facilitator.verify(world, paid) or facilitator.settle_upfront(world, paid)
-        if context.answer is not None:
-            context.error = CODES.get(context.answer.status)
+        context.response = facilitator.verify(world, paid) or facilitator.settle_upfront(world, paid)
+        if context.response is not None:
+            context.error = CODES.get(context.response.status)
             return
         context.paid = paid
     if isinstance(query, ApiError):
@@ -197,7 +195,7 @@ def bring_up_to_date(context: Context) -> None:
 
 def call_endpoint(context: Context) -> None:
     if context.endpoint is not None:
-        context.answer = context.endpoint.handler(context)
+        context.response = context.endpoint.handler(context)
 
 
 def call_market_endpoint(context: Context) -> None:
@@ -206,22 +204,22 @@ def call_market_endpoint(context: Context) -> None:
     if endpoint is None or query is None or isinstance(query, ApiError):
         return
     call = MarketCall(context.world, query, context.now)
-    context.answer = Answer(200, {"success": True, "data": call.with_unknown(endpoint.handler(call)), "error": None})
+    context.response = market_response(200, data=call.with_unknown(endpoint.handler(call)))
 
 
 def settle(context: Context) -> None:
     """Take the money for a response below 400; any other is free, unless it was paid before the work."""
-    answer, paid, world = context.answer, context.paid, context.world
-    if answer is None or paid is None:
+    response, paid, world = context.response, context.paid, context.world
+    if response is None or paid is None:
         return
-    if answer.status < 400 or paid.payment.taken:
+    if response.status < 400 or paid.payment.taken:
         from ..payments import facilitator
 
-        context.answer = facilitator.settle(world, paid, answer)
-        if context.answer.status == 402:
+        context.response = facilitator.settle(world, paid, response)
+        if context.response.status == 402:
             context.error = "payment_required"
     else:
-        settlements.conclude(world, paid.payment, "not charged", answer.status)
+        settlements.conclude(world, paid.payment, "not charged", response.status)
 
 
 # After the transaction.
@@ -232,52 +230,46 @@ def add_rate_headers(context: Context) -> None:
 
     Not on 503: the next attempt need not wait for the limit's reset.
     """
-    answer, world = context.answer, context.world
-    assert answer is not None  # noqa: S101 - answered before
-    if context.node or answer.status == 503:
+    response, world = context.response, context.world
+    assert response is not None  # noqa: S101 - set before
+    if context.node or response.status == 503:
         return
     if context.market is None:
         live = context.endpoint is not None and context.endpoint.live
-        if live or (answer.status in (401, 404) and world.gaps.rate_headers != "always"):
+        if live or (response.status in (401, 404) and world.gaps.rate_headers != "always"):
             return
         verdict = context.verdict or rate_limit.anonymous(world.gaps, context.now)
-        answer.headers += rate_limit.rate_headers(verdict)
+        response.headers += rate_limit.rate_headers(verdict)
     elif context.verdict is not None:
-        answer.headers += rate_limit.rate_headers(context.verdict)
+        response.headers += rate_limit.rate_headers(context.verdict)
 
 
 def note_unread_payment(context: Context) -> None:
     """Record a payment that was not read because the request ended before."""
     market, world = context.market, context.world
-    if market is None or not market.price or context.payment is not None or context.answer is None:
+    if market is None or not market.price or context.payment is not None or context.response is None:
         return
     payment = context.payment = read(context.request, context.now)
     if payment is not None:
         # A busy state file matters less than the response.
         with contextlib.suppress(ApiError), world.transaction():
-            settlements.submit(world, context.request, payment, "not carried out", context.answer.status)
+            settlements.submit(world, context.request, payment, "not carried out", context.response.status)
 
 
-def write_reply(context: Context) -> Reply:
-    """The response with its date, JSON and length."""
-    assert context.answer is not None  # noqa: S101 - every way through the pipeline ends in one
-    return reply_of(context.answer, context.now)
-
-
-def apply_faults(context: Context, reply: Reply) -> None:
+def apply_faults(context: Context, response: Response) -> None:
     """Let the matched fault rules change the response; record its status if it is for a payment."""
     if context.matched is None:
         return
     from ..faults.injection import apply
 
-    context.faults = apply(context.rules, context.matched, reply)
+    context.faults = apply(context.rules, context.matched, response)
     if context.payment is not None:
         # A busy state file matters less than the response.
         with contextlib.suppress(ApiError), context.world.transaction():
-            settlements.delivered(context.world, context.payment, reply.status)
+            settlements.delivered(context.world, context.payment, response.status)
 
 
-def log(context: Context, reply: Reply) -> None:
+def log(context: Context, response: Response) -> None:
     """Add the request and its response to the request log."""
     request, caller = context.request, context.principal
     tenant = caller.tenant if caller else None
@@ -299,7 +291,7 @@ def log(context: Context, reply: Reply) -> None:
             dict(parse_qsl(raw, keep_blank_values=True)) if raw else {},
             caller.last4 if caller else None,
             tenant,
-            reply.status,
+            response.status,
             context.now,
             context.error,
             body,
@@ -316,21 +308,16 @@ def fail(context: Context, error: ApiError) -> None:
     """The response to a request that failed."""
     context.error = error.code
     if context.wrapped:
-        context.answer = Answer(error.status, {"success": False, "data": None, "error": error.message})
+        context.response = market_response(error.status, error=error.message)
     else:
-        context.answer = error_answer(error, context.world.gaps)
+        context.response = error_response(error, context.world.gaps)
 
 
-def reply_of(answer: Answer, now: float) -> Reply:
-    headers: list[Header] = [(b"date", _http_date(int(now))), *answer.headers]
-    if answer.body is not None:
-        return Reply(answer.status, headers, answer.body)
-    if answer.status == 204:
-        return Reply(204, headers, b"")
-    # A `1e999` in a request would not be valid JSON in the request log.
-    content = to_json(answer.data, inf_nan_mode="null")
-    headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
-    return Reply(answer.status, headers, content)
+def completed(response: Response, now: float) -> Response:
+    """The response with its date, and its data as JSON."""
+    response.headers.insert(0, (b"date", _http_date(int(now))))
+    response.encode()
+    return response
 
 
 @lru_cache(maxsize=1)

@@ -17,11 +17,11 @@ from .market_signals import STRATEGY, records
 def token_signals(call: MarketCall) -> Record:
     """token-signals: the newest signals of each token. signal-history: of one kind, between two dates."""
 
-    def told(token: Token, limit: int) -> Record:
+    def row_of(token: Token, limit: int) -> Record:
         found = [call.with_unknown(record) for record in records(call.world, token, limit, call.query)]
         return {"tokenSymbol": token.symbol, "strategy": STRATEGY, "signalCount": len(found), "signals": found}
 
-    return _of_each_token(call, told)
+    return _of_each_token(call, row_of)
 
 
 def token_prices(call: MarketCall) -> Record:
@@ -71,7 +71,7 @@ def token_win_rate(call: MarketCall) -> Record:
 def token_avg_prices(call: MarketCall) -> Record:
     rate = call.world.prices.rate(call.now)
 
-    def told(token: Token, _: int) -> Record:
+    def row_of(token: Token, _: int) -> Record:
         prices = performance.average_prices(call.world, token.address)
         buy, sell = prices["BUY"], prices["SELL"]
         return {
@@ -82,12 +82,12 @@ def token_avg_prices(call: MarketCall) -> Record:
             "averageSellPriceUSD": None if sell is None else significant(sell, DIGITS),
         }
 
-    return _of_each_token(call, told)
+    return _of_each_token(call, row_of)
 
 
-def _of_each_token(call: MarketCall, told: Callable[[Token, int], Record]) -> Record:
+def _of_each_token(call: MarketCall, row_of: Callable[[Token, int], Record]) -> Record:
     """A record for each token of the request, from the token and its limit."""
-    rows = ({"tokenAddress": token.address, **told(token, limit)} for token, limit in call.tokens())
+    rows = ({"tokenAddress": token.address, **row_of(token, limit)} for token, limit in call.tokens())
     return {"results": [call.with_unknown(row) for row in rows]}
 
 

@@ -126,8 +126,8 @@ class MarketBody:
             raise refused(self._gaps.b_invalid, "tokens", f"must have from 1 to {BATCH} items, not {len(items)}")
         found: list[NamedToken] = []
         seen: dict[str, str] = {}
-        for place, item in enumerate(items):
-            at = f"tokens[{place}]"
+        for index, item in enumerate(items):
+            at = f"tokens[{index}]"
             if not isinstance(item, dict):
                 raise invalid(f"{at}: must be an object")
             self._only(item, ("identifier", "limit") if limits else ("identifier",), f"{at}.")
@@ -139,7 +139,7 @@ class MarketBody:
             token = find(self._world.seed, BASE, identifier)
             # An address and a symbol may name the same token: it would be paid for twice.
             earlier = seen.setdefault(token.address if token else identifier.lower(), identifier)
-            if len(seen) <= place:
+            if len(seen) <= index:
                 same = f"{at}.identifier", f"{quoted(identifier)} is the same token as {quoted(earlier)}"
                 raise refused(self._gaps.b_invalid, *same)
             limit = self._limit(item, f"{at}.limit", *limits) if limits else _MOST_SIGNALS

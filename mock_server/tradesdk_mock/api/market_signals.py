@@ -86,13 +86,13 @@ def _near(prices: Prices, token: Token, day: int) -> Iterator[tuple[int, float, 
     """(hour, averages one candle before, green candles) where they came close, the latest of a day first."""
     closes = full_hours(prices, token, range(day * 24 - BEFORE, day * 24 + 24))
     gaps, sums = averaged(closes)
-    for place in range(23, -1, -1):
-        before, now = gaps[place : place + 2]
-        recent = closes[place + 1 : place + 1 + BEFORE]
+    for index in range(23, -1, -1):
+        before, now = gaps[index : index + 2]
+        recent = closes[index + 1 : index + 1 + BEFORE]
         if before * now > 0 and abs(now) < min(abs(before), _CLOSE * (max(recent) - min(recent))):
-            end = place + BEFORE
+            end = index + BEFORE
             short, long = (sums[end] - sums[end - SHORT]) / SHORT, (sums[end] - sums[end - LONG]) / LONG
-            yield day * 24 + place, short, long, greens(recent)
+            yield day * 24 + index, short, long, greens(recent)
 
 
 def _record(

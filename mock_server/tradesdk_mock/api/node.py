@@ -9,7 +9,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from ..core.errors import wrong_method
-from ..core.messages import Answer
+from ..core.messages import Response
 from ..core.seeding import EVM_ADDRESS
 from ..payments.chain import AUTHORIZATION_STATE, BALANCE_OF, ChainView
 from ..payments.requirements import ASSET, PaymentFaults
@@ -35,7 +35,7 @@ class RpcError(Exception):
         self.code = code
 
 
-def answer(context: Context) -> Answer:
+def respond(context: Context) -> Response:
     """The response to a single request or a batch."""
     if context.request.method not in METHODS:
         raise wrong_method(context.request.method, METHODS)
@@ -43,16 +43,16 @@ def answer(context: Context) -> Answer:
     try:
         sent = from_json(context.request.content or b"", allow_inf_nan=False)
     except ValueError:
-        return Answer(200, _failed(None, RpcError(-32700, "parse error")))
+        return Response(200, _failed(None, RpcError(-32700, "parse error")))
     view = ChainView(context.world, context.now, faults)
     if not isinstance(sent, list):
-        return Answer(200, _answered(view, sent, faults))
+        return Response(200, _executed(view, sent, faults))
     if not 1 <= len(sent) <= _MOST:
-        return Answer(200, _failed(None, RpcError(-32600, f"a batch has 1 to {_MOST} requests")))
-    return Answer(200, [_answered(view, one, faults) for one in sent])
+        return Response(200, _failed(None, RpcError(-32600, f"a batch has 1 to {_MOST} requests")))
+    return Response(200, [_executed(view, one, faults) for one in sent])
 
 
-def _answered(view: ChainView, sent: object, faults: PaymentFaults) -> Record:
+def _executed(view: ChainView, sent: object, faults: PaymentFaults) -> Record:
     number = sent.get("id") if isinstance(sent, dict) else None
     try:
         if not isinstance(sent, dict) or sent.get("jsonrpc") != "2.0" or not isinstance(sent.get("method"), str):
@@ -77,13 +77,13 @@ def _failed(number: object, error: RpcError) -> Record:
 
 def _call(view: ChainView, params: list[Any]) -> str:
     call, block = _at(params, 0), _at(params, 1, "latest")
-    if not isinstance(call, dict):
-        return "0x"
-    to, data = str(call.get("to")).lower(), str(call.get("data") or call.get("input")).lower()
+    if not isinstance(call, dict) or not isinstance(call.get("to"), str):
+        raise RpcError(-32602, "a call needs `to`: the mock does not run code")
+    to, data = call["to"].lower(), str(call.get("data") or call.get("input")).lower()
     if to != ASSET.lower():
         return _call_account(view, to, data)
-    if asked := _BALANCE_CALL.fullmatch(data):
-        balance = view.balance(f"0x{asked[1]}", _existing(view, block))
+    if call := _BALANCE_CALL.fullmatch(data):
+        balance = view.balance(f"0x{call[1]}", _existing(view, block))
         if balance is None:
             raise RpcError(-32000, "the balance of an older block is not kept")
         return f"0x{balance:064x}"
@@ -96,10 +96,10 @@ def _call(view: ChainView, params: list[Any]) -> str:
 def _call_account(view: ChainView, to: str, data: str) -> str:
     if view.code(to) == "0x":
         return "0x"  # the result for an address without code
-    answer = view.is_valid_signature(to, data) if _DATA.fullmatch(data) else None
-    if answer is None:
+    result = view.is_valid_signature(to, data) if _DATA.fullmatch(data) else None
+    if result is None:
         raise RpcError(3, "execution reverted")
-    return answer
+    return result
 
 
 def _code(view: ChainView, params: list[Any]) -> str:
@@ -118,8 +118,8 @@ _METHODS: dict[str, Callable[[ChainView, list[Any]], Any]] = {
 }
 
 
-def _at(params: list[Any], place: int, default: object = None) -> Any:
-    return params[place] if place < len(params) else default
+def _at(params: list[Any], index: int, default: object = None) -> Any:
+    return params[index] if index < len(params) else default
 
 
 def _number(view: ChainView, block: object) -> int:

@@ -7,10 +7,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import to_json
-
-from ..core.errors import ApiError, Header, wrong_method
-from ..core.messages import Answer
+from ..core.errors import ApiError, wrong_method
+from ..core.messages import Response
 
 if TYPE_CHECKING:
     from ..core.messages import Request
@@ -34,24 +32,13 @@ def document() -> Document:
     return found
 
 
-def answer(request: Request) -> Answer:
+def respond(request: Request) -> Response:
     """GET /openapi.json; ApiError (405) for another method."""
     if request.method != "GET":
         raise wrong_method(request.method, ("GET",))
-    address = _address(request)
-    head, tail = _json()
-    content = head + b',"servers":' + to_json([{"url": address}]) + b"," + tail
-    headers: list[Header] = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
-    return Answer(200, headers=headers, body=content)
-
-
-@lru_cache(maxsize=1)
-def _json() -> tuple[bytes, bytes]:
-    """The JSON before and after `servers`."""
     whole = document()
     first = {name: whole[name] for name in ("openapi", "info")}
-    rest = {name: value for name, value in whole.items() if name not in first}
-    return to_json(first)[:-1], to_json(rest)[1:]
+    return Response(200, first | {"servers": [{"url": _address(request)}]} | whole)
 
 
 def _address(request: Request) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.errors import invalid, missing
-from ..core.messages import Answer
+from ..core.messages import Response
 from ..core.seeding import digest
 from .context import Context
 from .validation import Query
@@ -31,7 +31,7 @@ def page(
     where: Sequence[tuple[str, object]] = (),
     passing: Sequence[tuple[str, Sequence[object]]] = (),
     always_newest_first: bool = False,
-) -> Answer:
+) -> Response:
     """A page of `table`: rows whose columns equal `filters` (None: not filtered) and satisfy `where` and `passing`.
 
     Rows are ordered by (`time`, seq); a cursor names a page's last row, so inserts and deletes elsewhere don't move it.
@@ -50,17 +50,17 @@ def page(
         clauses.append(f"({time}, seq) {'<' if newest else '>'} (?, ?)")
         args += [at, seq]
     way = "DESC" if newest else "ASC"
-    rows = world.store.records(
+    rows = world.store.rows(
         (*columns, "seq"),
         f"{table} WHERE {' AND '.join(clauses)} ORDER BY {time} {way}, seq {way} LIMIT {limit + 1}",
         args,
     )
-    places = [row.pop("seq") for row in rows]
+    numbers = [row.pop("seq") for row in rows]
     envelope: dict[str, Any] = {"data": [call.with_unknown(row) for row in rows[:limit]]}
     if len(rows) > limit:
         last = limit - 1
-        envelope["next_cursor"] = encode_cursor(world.seed, scope, rows[last][time], places[last], int(call.now))
-    return Answer(200, call.with_unknown(envelope))
+        envelope["next_cursor"] = encode_cursor(world.seed, scope, rows[last][time], numbers[last], int(call.now))
+    return Response(200, call.with_unknown(envelope))
 
 
 def agent_filter(call: Context, query: Query) -> str | None:

@@ -1,7 +1,7 @@
 """The whole service as one function: a request goes in, a response comes out.
 
-Nothing here waits or uses a socket. A response that takes time is a `Reply` whose body has steps: bytes, pauses, waits
-for an event, a disconnect. `serving.asgi` and `in_process` take the steps and do the waiting.
+Nothing here waits or uses a socket. The body of a response that takes time has steps: bytes, pauses, waits for an
+event, a disconnect. `serving.asgi` and `in_process` take the steps and do the waiting.
 
 `Pipeline.handle` reads from top to bottom: refuse long headers, control, description, match faults, the `HANDLERS` and
 settlement in one transaction, rate headers, faults, log. `handlers` has the steps.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ..core.errors import ApiError, crashed, invalid
-from ..core.messages import Answer, Reply, Request, error_answer
+from ..core.messages import Request, Response, error_response
 from ..core.rate_limit import anonymous, rate_headers
 from ..core.router import Router
 from ..faults.rules import Faults
@@ -51,16 +51,16 @@ HANDLERS: tuple[Handler, ...] = (
     handlers.call_endpoint,
     handlers.call_market_endpoint,
 )
-"""The steps of a request to its endpoint, in one transaction. The first handler that answers or raises ends it."""
+"""The steps of a request to its endpoint, in one transaction. A handler that responds or raises ends it."""
 
 MAX_HEADERS = 64 * 1024
 TOO_LONG = "The headers are longer than 64 KiB."
 
 
 class Control(Protocol):
-    """Answers the paths below `/_mock/`."""
+    """Responds to the paths below `/_mock/`."""
 
-    def answer(self, request: Request) -> Answer: ...
+    def respond(self, request: Request) -> Response: ...
 
     def longest_body(self, path: str, client: str | None) -> int: ...
 
@@ -76,7 +76,7 @@ class Pipeline:
             {**ROUTES, **MARKET_ROUTES, **dict.fromkeys(node.PATTERNS)}
         )
 
-    def answer(self, request: Request) -> Reply:
+    def respond(self, request: Request) -> Response:
         """The response to a request."""
         return self.handle(self.open(request))
 
@@ -86,18 +86,18 @@ class Pipeline:
         found = self._routes.find(request.path)
         if found is None:
             return context
-        pattern, target, params = found
+        target, params = found
         if target is None:
-            context.pattern, context.node = pattern, True
+            context.node = True
         elif isinstance(target, MarketEndpoint):
             if request.market or self.world.gaps.b_port != "another":
-                context.pattern, context.market, context.params = pattern, target, params
+                context.market, context.params = target, params
         elif not request.market:
-            context.pattern, context.methods, context.params = pattern, target, params
+            context.methods, context.params = target, params
             context.endpoint = target.get(request.method)
         return context
 
-    def handle(self, context: Context) -> Reply:
+    def handle(self, context: Context) -> Response:
         """The response to a routed request. Never raises."""
         request = context.request
         try:
@@ -105,27 +105,28 @@ class Pipeline:
                 return self.refusal(TOO_LONG)
             # Neither counted nor logged: control and description are not part of the service.
             if request.path.startswith("/_mock/") and self._control is not None:
-                return handlers.reply_of(self._control.answer(request), self.world.now())
+                return handlers.completed(self._control.respond(request), self.world.now())
             if request.path == "/openapi.json":
                 from . import openapi  # loaded here: most servers never need it
 
-                return handlers.reply_of(openapi.answer(request), self.world.now())
+                return handlers.completed(openapi.respond(request), self.world.now())
             if self.faults.active():
                 handlers.match_faults(context)
             handlers.require_routed(context)
-            if context.answer is None:
+            if context.response is None:
                 self._walk(context)
                 handlers.add_rate_headers(context)
             handlers.note_unread_payment(context)
-            reply = handlers.write_reply(context)
-            handlers.apply_faults(context, reply)
-            handlers.log(context, reply)
-            return reply
+            assert context.response is not None  # noqa: S101 - every way through the pipeline ends in one
+            response = handlers.completed(context.response, context.now)
+            handlers.apply_faults(context, response)
+            handlers.log(context, response)
+            return response
         except ApiError as error:
-            return handlers.reply_of(error_answer(error, self.world.gaps), self.world.now())
+            return handlers.completed(error_response(error, self.world.gaps), self.world.now())
         except Exception:
             refusal = crashed(f"{request.method} {request.path!r}")
-            return handlers.reply_of(error_answer(refusal, self.world.gaps), self.world.now())
+            return handlers.completed(error_response(refusal, self.world.gaps), self.world.now())
 
     def _walk(self, context: Context) -> None:
         """Run `HANDLERS` and settle, in one transaction.
@@ -138,7 +139,7 @@ class Pipeline:
                 try:
                     for handler in HANDLERS:
                         handler(context)
-                        if context.answer is not None:
+                        if context.response is not None:
                             break
                 except ApiError as error:
                     handlers.fail(context, error)
@@ -160,12 +161,12 @@ class Pipeline:
             return MAX_BODY
         return self._control.longest_body(path, client)
 
-    def refusal(self, message: str) -> Reply:
+    def refusal(self, message: str) -> Response:
         """The response to invalid HTTP."""
-        answer = error_answer(invalid(message), self.world.gaps)
+        response = error_response(invalid(message), self.world.gaps)
         now = self.world.now()
-        answer.headers += rate_headers(anonymous(self.world.gaps, now))
-        return handlers.reply_of(answer, now)
+        response.headers += rate_headers(anonymous(self.world.gaps, now))
+        return handlers.completed(response, now)
 
     # For servers that handle other requests in between.
 

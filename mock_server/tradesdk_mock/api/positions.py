@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.messages import Answer
+from ..core.messages import Response
 from ..market.price_model import level
 from ..market.tokens import find
 from ..trading.exits import trailing_peak
@@ -23,12 +23,12 @@ _KEPT = ("amount", "trailing_pct", "peak", "peak_at")
 _COLUMNS = tuple(name for name in (*_FIELDS, *_KEPT) if name not in _COMPUTED)
 
 
-def listing(call: Context) -> Answer:
+def listing(call: Context) -> Response:
     query = call.query()
     filters = {"tenant": call.tenant, "agent_id": agent_filter(call, query)}
-    answer = page(call, query, table="positions", columns=_COLUMNS, time="opened_at", filters=filters)
-    _add_current(call, answer.data["data"])
-    return answer
+    response = page(call, query, table="positions", columns=_COLUMNS, time="opened_at", filters=filters)
+    _add_current(call, response.data["data"])
+    return response
 
 
 def _add_current(call: Context, rows: list[dict[str, Any]]) -> None:

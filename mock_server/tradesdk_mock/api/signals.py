@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.messages import Answer
+from ..core.messages import Response
 from ..trading import signal_feed
 from .context import Context, Endpoint, Routes
 from .pagination import page
 
 
-def latest(call: Context) -> Answer:
+def latest(call: Context) -> Response:
     query = call.query()
     chain = query.chain("chain", required=True)
     limit = query.limit()
     min_confidence = query.confidence()
-    rows = call.world.store.records(
+    rows = call.world.store.rows(
         signal_feed.FIELDS,
         "signals WHERE chain_id = ? AND confidence >= ? ORDER BY timestamp DESC, seq DESC LIMIT ?",
         (chain, 0.0 if min_confidence is None else min_confidence, limit),
     )
     if call.world.gaps.order == "oldest":
         rows.reverse()  # still the latest ones: the option changes only their order
-    return Answer(200, call.with_unknown({"data": [call.with_unknown(row) for row in rows]}))
+    return Response(200, call.with_unknown({"data": [call.with_unknown(row) for row in rows]}))
 
 
-def history(call: Context) -> Answer:
+def history(call: Context) -> Response:
     query = call.query()
     filters = {"chain_id": query.chain("chain", required=True), "token_address": query.token_address()}
     start, end = query.integer("from"), query.integer("to")

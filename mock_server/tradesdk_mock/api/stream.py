@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from ..core.errors import ApiError
-from ..core.messages import NEW_FIELD, Answer, BodyStep, Disconnect, WaitForEvent
+from ..core.messages import NEW_FIELD, BodyStep, Disconnect, Response, WaitForEvent
 from ..core.subscribers import Notifier
 from ..state import tenants
 from ..trading import signal_feed
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _POLL = 0.5
 
 
-def stream(call: Context) -> Answer:
+def stream(call: Context) -> Response:
     world, key_id, query = call.world, call.caller.key_id, call.query()
     chain = query.chain("chain", required=True)
     assert chain is not None  # noqa: S101 - required
@@ -41,7 +41,7 @@ def stream(call: Context) -> Answer:
     signal_feed.schedule_first_signal(world, chain)
     headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
     feed = Feed(world, key_id, chain, after, min_confidence or 0.0, call.now)
-    return Answer(200, headers=headers, body=feed)
+    return Response(200, headers=headers, body=feed)
 
 
 class Feed:

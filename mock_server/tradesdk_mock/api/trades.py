@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.messages import Answer
+from ..core.messages import Response
 from .context import Context, Endpoint, Routes
 from .pagination import agent_filter, page
 
@@ -24,7 +24,7 @@ COLUMNS = (
 DETAIL = (*COLUMNS, "entry_tx_hash", "exit_tx_hash")
 
 
-def listing(call: Context) -> Answer:
+def listing(call: Context) -> Response:
     query = call.query()
     filters = {
         "tenant": call.tenant,
@@ -34,8 +34,8 @@ def listing(call: Context) -> Answer:
     return page(call, query, table="trades", columns=COLUMNS, time="opened_at", filters=filters)
 
 
-def read(call: Context) -> Answer:
-    return Answer(200, call.with_unknown(call.owned("trade", DETAIL)))
+def read(call: Context) -> Response:
+    return Response(200, call.with_unknown(call.owned("trade", DETAIL)))
 
 
 ROUTES: Routes = {

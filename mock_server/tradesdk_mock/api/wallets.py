@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.errors import conflict, unacceptable
-from ..core.messages import Answer
+from ..core.messages import Response
 from ..core.seeding import EVM_ADDRESS, checksum_address, ident
 from ..payments import wallet_proof
 from ..trading.balances import balance_record, initial_native
@@ -16,13 +16,13 @@ from .validation import check_chain, check_text
 COLUMNS = ("id", "address", "chain_id", "label", "created_at")
 
 
-def listing(call: Context) -> Answer:
+def listing(call: Context) -> Response:
     query = call.query()
     filters = {"tenant": call.tenant, "chain_id": query.chain("chain_id", required=False)}
     return page(call, query, table="wallets", columns=COLUMNS, time="created_at", filters=filters)
 
 
-def connect(call: Context) -> Answer:
+def connect(call: Context) -> Response:
     gaps, store = call.world.gaps, call.world.store
     from .bodies import ConnectWalletBody, read_body
 
@@ -34,13 +34,13 @@ def connect(call: Context) -> Answer:
     address = checksum_address(body.address)
     wallet_proof.verify(address, wallet_proof.wallet_message(address, chain, gaps.wallet_message), body.signature)
     status = int(gaps.write_status[:3])
-    known = store.records(
+    known = store.rows(
         COLUMNS, "wallets WHERE tenant = ? AND address = ? AND chain_id = ?", (call.tenant, address, chain)
     )
     if known:
         if gaps.wallet_twice == "409":
             raise conflict("This wallet is connected already.")
-        return Answer(status, call.with_unknown(known[0]))
+        return Response(status, call.with_unknown(known[0]))
     record: dict[str, Any] = {
         "id": ident("wal", call.world.seed, call.tenant, store.next(call.tenant, "wallet")),
         "address": address,
@@ -50,17 +50,17 @@ def connect(call: Context) -> Answer:
     }
     native = initial_native(call.world.seed, record["id"], chain)
     store.add("wallets", **record, tenant=call.tenant, native=native, moved_at=record["created_at"])
-    return Answer(status, call.with_unknown(record))
+    return Response(status, call.with_unknown(record))
 
 
-def balance(call: Context) -> Answer:
+def balance(call: Context) -> Response:
     wallet = call.owned("wallet", COLUMNS)
     record = balance_record(call.world, wallet["id"], wallet["chain_id"], wallet["created_at"], int(call.now))
     record["token_balances"] = [call.with_unknown(item) for item in record["token_balances"]]
-    return Answer(200, call.with_unknown(record))
+    return Response(200, call.with_unknown(record))
 
 
-def remove(call: Context) -> Answer:
+def remove(call: Context) -> Response:
     """Under the gap option `no_routes=routes`: 204, or 409 while an agent uses it or it holds tokens."""
     wallet_id = call.owned("wallet", ("id",))["id"]
     store = call.world.store
@@ -69,7 +69,7 @@ def remove(call: Context) -> Answer:
     if store.value("SELECT 1 FROM positions WHERE wallet_id = ?", (wallet_id,)):
         raise conflict("Positions are open with tokens of this wallet; it can be removed when they are closed.")
     store.run("DELETE FROM wallets WHERE id = ? AND tenant = ?", (wallet_id, call.tenant))
-    return Answer(204)
+    return Response(204)
 
 
 ROUTES: Routes = {

@@ -98,9 +98,8 @@ class RequestAssertions:
         if not found:
             raise AssertionError(f"there was no {wanted}\n{wanted.nearest(entries)}")
         near = f"\n{wanted.nearest(entries)}" if times is not None and len(found) < times else ""
-        raise AssertionError(
-            f"{wanted} was sent {len(found)} times, not {times}:\n{listed([line(entry) for entry in found])}{near}"
-        )
+        count = f" {len(found)} times, not {times}" if times else ""
+        raise AssertionError(f"{wanted} was sent{count}:\n{listed([line(entry) for entry in found])}{near}")
 
     def assert_not_requested(
         self,
@@ -114,10 +113,7 @@ class RequestAssertions:
     ) -> None:
         """AssertionError if such a request was sent; its message shows each. Arguments are those of `requests`."""
         __tracebackhide__ = True
-        wanted = RequestMatcher(method, path, tenant, status, query, body)
-        found = [entry for entry in self.journal() if not wanted.differences(entry)]
-        if found:
-            raise AssertionError(f"{wanted} was sent:\n{listed([line(entry) for entry in found])}")
+        self.assert_requested(method, path, times=0, tenant=tenant, status=status, query=query, body=body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +180,10 @@ class RequestMatcher:
 def line(entry: JournalEntry) -> str:
     """A request in one line: `#3 GET /v1/agents?limit=100: 503 service_unavailable (fault: status)`."""
     query = "&".join(f"{name}={value}" for name, value in entry.query.items())
-    answer = f"{entry.status}" if entry.status else "no answer"
+    status = f"{entry.status}" if entry.status else "no response"
     error = f" {entry.error}" if entry.error else ""
     faults = f" (fault: {', '.join(entry.faults)})" if entry.faults else ""
-    return f"#{entry.n} {_plain(entry.method)} {_plain(entry.path + (query and '?' + query))}: {answer}{error}{faults}"
+    return f"#{entry.n} {_plain(entry.method)} {_plain(entry.path + (query and '?' + query))}: {status}{error}{faults}"
 
 
 def _unlike(wanted: object, sent: object, where: str) -> list[str]:
@@ -197,7 +193,7 @@ def _unlike(wanted: object, sent: object, where: str) -> list[str]:
             return [f"no {where}" if sent is None else f"{where} {_quoted(sent)}"]
         fields: Mapping[Any, object] = sent
         pairs = [(_plain(f"{where}.{name}"), value, fields.get(name)) for name, value in wanted.items()]
-        return [word for place, value, found in pairs for word in _unlike(value, found, place)]
+        return [word for field, value, found in pairs for word in _unlike(value, found, field)]
     if wanted == sent and isinstance(wanted, bool) == isinstance(sent, bool):
         return []
     return [f"no {where}" if sent is None else f"{where} {_quoted(sent)}"]

@@ -19,9 +19,9 @@ from ..api.validation import MAX_BODY, Query, json_body
 from ..core.clock import MockClock
 from ..core.errors import ApiError, MockServerError, crashed, forbidden, invalid, no_route, wrong_method
 from ..core.gap_options import GapOptions
-from ..core.messages import Answer, Request, error_answer
+from ..core.messages import Request, Response, error_response
 from ..core.router import Router
-from ..payments import settlements
+from ..payments import accounts, settlements
 from ..payments.report import PAGE, MockPayments
 from .operations import Operations
 
@@ -50,14 +50,14 @@ class Operation:
 
     Attributes:
         function: called with the service, and with the arguments in its signature.
-        answer: makes the response from service, result and arguments; without it, the result is the response. A list,
+        response: makes the response from service, result and arguments; without it, the result is the response. A list,
             or None for an empty one, becomes `{"data": [...]}`.
         of: the part of the service that `function` is called with; without it, the service itself.
         raw: the function takes and returns bytes, and makes its own transactions.
     """
 
     function: Callable[..., object]
-    answer: Callable[[Operations, Any, Given], object] | None = None
+    response: Callable[[Operations, Any, Given], object] | None = None
     of: Literal["", "clock", "payments"] = ""
     raw: bool = False
 
@@ -127,21 +127,21 @@ class ControlApi:
         """The most bytes of a request that are read: far more for a state file from this machine."""
         return MAX_STATE if path == "/_mock/restore" and _is_loopback(client) else MAX_BODY
 
-    def answer(self, request: Request) -> Answer:
+    def respond(self, request: Request) -> Response:
         """The response to a request. Never raises."""
         try:
             found = self._act(request)
-            answer = found if isinstance(found, Answer) else Answer(200, found)
+            response = found if isinstance(found, Response) else Response(200, found)
         except ApiError as error:
-            answer = error_answer(error, self._mock.gaps)
+            response = error_response(error, self._mock.gaps)
         except Exception:
-            answer = error_answer(crashed(f"{request.method} {request.path!r}"), self._mock.gaps)
-        answer.headers.append(MARK)
-        return answer
+            response = error_response(crashed(f"{request.method} {request.path!r}"), self._mock.gaps)
+        response.headers.append(MARK)
+        return response
 
     def _act(self, request: Request) -> object:
         check_local(request, remote=self._allow_remote)
-        _, operations, params = self._router.find(request.path) or ("", {}, {})
+        operations, params = self._router.find(request.path) or ({}, {})
         operation = operations.get(request.method)
         if operation is None:
             if operations:
@@ -205,7 +205,7 @@ def _checked(each: ControlParameter, value: Any) -> Any:
 
 def _call(mock: Operations, operation: Operation, given: Given, others: Given) -> object:
     result = operation.function(getattr(mock, operation.of) if operation.of else mock, **given, **others)
-    found = plain(result if operation.answer is None else operation.answer(mock, result, given))
+    found = plain(result if operation.response is None else operation.response(mock, result, given))
     return found if isinstance(found, dict) else {"data": found or []}
 
 
@@ -261,10 +261,8 @@ def _then(read: Callable[[Operations], object]) -> Callable[[Operations, object,
     return lambda mock, _, __: read(mock)
 
 
-def _snapshot(mock: Operations, _: bytes | None) -> Answer:
-    content = mock.snapshot()
-    headers = [(b"content-type", STATE.encode()), (b"content-length", b"%d" % len(content))]
-    return Answer(200, headers=headers, body=content)
+def _snapshot(mock: Operations, _: bytes | None) -> Response:
+    return Response(200).with_body(mock.snapshot(), STATE.encode())
 
 
 def _restore(mock: Operations, content: bytes | None) -> object:
@@ -321,7 +319,7 @@ def _balances(mock: Operations, found: dict[str, int], _: object) -> object:
 
 
 def _balance(mock: Operations, _: object, given: Given) -> object:
-    payer = settlements.normalized(given["payer"])
+    payer = accounts.normalized(given["payer"])
     return {"payer": settlements.with_checksum(payer), "balance": mock.payments.balance(payer)}
 
 

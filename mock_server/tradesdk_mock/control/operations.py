@@ -140,7 +140,7 @@ class Operations(RequestAssertions, Snapshots):
             MockServerError: it is active already, or an unknown id.
         """
         with self._transaction() as world:
-            agent_states.start(world, agent_id)
+            agent_states.set_status(world, agent_id, "active", anew=True)
 
     def stop_agent(self, agent_id: AgentId) -> None:
         """Stop an agent.
@@ -152,7 +152,7 @@ class Operations(RequestAssertions, Snapshots):
             MockServerError: it is idle already, or an unknown id.
         """
         with self._transaction() as world:
-            agent_states.stop(world, agent_id)
+            agent_states.set_status(world, agent_id, "idle", anew=True)
 
     def set_agent_status(self, agent_id: AgentId, status: AgentStatus) -> None:
         """Set an agent's status, whatever it is now.

@@ -127,8 +127,8 @@ class MockService(Operations):
 
         target, _, query = path.partition("?")
         headers = [(b"content-type", b"application/json")]
-        reply = self.pipeline.answer(
+        response = self.pipeline.respond(
             Request(method, f"/_mock/{unquote(target)}", query.encode(), headers, content, client="127.0.0.1")
         )
-        assert isinstance(reply.body, bytes)  # noqa: S101 - control answers are never streams
-        return reply.status, reply.body
+        assert isinstance(response.body, bytes)  # noqa: S101 - its responses are never streams
+        return response.status, response.body

@@ -27,6 +27,18 @@ def is_text(value: object, longest: int) -> bool:
     return isinstance(value, str) and len(value) <= longest and not _SURROGATE.search(value)
 
 
+def text(longest: int, form: str, must_be: str) -> Check:
+    """Text of at most this length, in the form of a regular expression."""
+    pattern = re.compile(form, re.DOTALL)
+
+    def check(value: object) -> object:
+        if not is_text(value, longest) or not pattern.fullmatch(str(value)):
+            raise ValueError(f"must be {must_be}")
+        return value
+
+    return check
+
+
 def number(low: float, high: float) -> Check:
     def check(value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, int | float):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -52,7 +52,6 @@ class GapOptions:
 
     Raises:
         ValueError: a bad value of an option.
-        TypeError: an unknown option.
     """
 
     write_status: str = _choice("status of a successful POST / PATCH", "201/200", "200/200", "201/201")
@@ -69,7 +68,7 @@ class GapOptions:
         "I own {address} on chain {chain_id}",
     )
     order: str = _choice("order of lists; signal history is newest first in any case", "newest", "oldest")
-    unknown_values: str = _choice("an unknown status and an unknown field in every answer", "off", "on")
+    unknown_values: str = _choice("an unknown status and an unknown field in every response", "off", "on")
     clock_skew: int = _number("seconds that the service's clock is ahead of the mock's", 0, -86_400, 86_400, 600, -600)
     rate_headers: str = _choice("X-RateLimit headers on 401 and 404 too", "always", "never")
     cursor_ttl: int = _number("seconds until a cursor expires (400); 0 means never", 0, 0, 10**9, 3_600)
@@ -122,7 +121,7 @@ class GapOptions:
     paywall: str = _choice("paid market data: behind the payment, or open to anyone", "closed", "open")
     payment_window: int = _number("seconds that a payment may be valid for (maxTimeoutSeconds)", 60, 1, 86_400, 15, 300)
     payment_identifier: str = _choice(
-        "the extension payment-identifier: the same id and payload get the stored answer again; not offered, offered,"
+        "the extension payment-identifier: the same id and payload get the stored response again; not offered, offered,"
         " or required (400 without one)",
         "none",
         "optional",
@@ -151,13 +150,6 @@ class GapOptions:
     )
     payer_balance: int = _number("US dollars of each payer at the start", 1_000, 0, 10**9, 0, 1)
 
-    def __new__(cls, **options: object) -> GapOptions:
-        # Before the generated __init__, whose message doesn't list the options.
-        unknown = _unknown(options)
-        if unknown is not None:
-            raise TypeError(unknown)
-        return super().__new__(cls)
-
     def __post_init__(self) -> None:
         for option in fields(self):
             # The class is frozen: set the checked value directly, once.
@@ -181,9 +173,10 @@ class GapOptions:
             ValueError: an unknown option or a bad value; the message names the option.
         """
         known = self.as_dict()
-        unknown = _unknown(options)
-        if unknown is not None:
-            raise ValueError(unknown)
+        for name in [name for name in options if name not in known]:
+            close = get_close_matches(name, known)
+            meant = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(known)}"
+            raise ValueError(f"there is no gap option {name!r}; {meant}")
         merged: Mapping[str, Any] = {**known, **options}
         return GapOptions(**merged)
 
@@ -212,17 +205,6 @@ class GapOptions:
                 GapInfo(option.name, str(option.default), tuple(map(str, others)), str(option.metadata["text"]))
             )
         return found
-
-
-def _unknown(options: Iterable[str]) -> str | None:
-    """The message for the first unknown name; None if all are known."""
-    known = [option.name for option in fields(GapOptions)]
-    for name in options:
-        if name not in known:
-            close = get_close_matches(name, known)
-            meant = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(known)}"
-            return f"there is no gap option {name!r}; {meant}"
-    return None
 
 
 def _checked(option: Field[Any], value: object) -> str | int:

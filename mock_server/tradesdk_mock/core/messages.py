@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Self
+
+from pydantic_core import to_json
 
 from .errors import ApiError, Header
 from .gap_options import GapOptions
@@ -73,19 +75,33 @@ Body = bytes | Iterator[BodyStep]
 
 
 @dataclass(slots=True)
-class Reply:
-    """One response, ready to be sent.
+class Response:
+    """One response.
 
     Attributes:
+        data: becomes the body, as JSON, when the response is complete; None if the body is there already.
         headers: complete except for those that the transport adds (`transfer-encoding`, without a `content-length`).
         body: all of it, or steps that the reader takes one by one; it closes a generator that it does not finish.
         before: what happens before the status line. After a `Disconnect` in it there is no response.
     """
 
     status: int
-    headers: list[Header]
-    body: Body
+    data: Any = None
+    headers: list[Header] = field(default_factory=list)
+    body: Body = b""
     before: list[Delay | Disconnect] = field(default_factory=list)
+
+    def with_body(self, content: bytes, kind: bytes = b"application/json") -> Self:
+        """Set the whole body, of this Content-Type."""
+        self.headers += [(b"content-type", kind), (b"content-length", b"%d" % len(content))]
+        self.data, self.body = None, content
+        return self
+
+    def encode(self) -> None:
+        """Turn `data` into the body."""
+        if self.data is not None:
+            # A `1e999` in a request would not be valid JSON in the request log.
+            self.with_body(to_json(self.data, inf_nan_mode="null"))
 
     def length(self) -> int | None:
         """The length of the body in the headers; None if the body is chunked."""
@@ -96,17 +112,12 @@ NEW_FIELD = {"introduced_later": {"since": "next"}}
 """What the gap option `unknown_values` adds to every object."""
 
 
-@dataclass(slots=True)
-class Answer:
-    """The response of an endpoint: `data` becomes JSON, unless there is a `body`, which is sent unchanged."""
-
-    status: int
-    data: Any = None
-    headers: list[Header] = field(default_factory=list)
-    body: Body | None = None
+def market_response(status: int, *, data: object = None, error: str | None = None) -> Response:
+    """A response in the wrapper of the market-data API."""
+    return Response(status, {"success": error is None, "data": data, "error": error})
 
 
-def error_answer(error: ApiError, gaps: GapOptions) -> Answer:
+def error_response(error: ApiError, gaps: GapOptions) -> Response:
     extra = NEW_FIELD if gaps.unknown_values == "on" else {}
     body = {"error": {"code": error.code, "message": error.message, **extra}}
-    return Answer(error.status, body, list(error.headers))
+    return Response(error.status, body, list(error.headers))

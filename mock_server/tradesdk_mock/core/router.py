@@ -14,22 +14,19 @@ class Router(Generic[T]):
     """Patterns and their targets. Fixed paths are looked up; only those with placeholders are compared."""
 
     def __init__(self, routes: Mapping[str, T]) -> None:
-        self._fixed: dict[str, tuple[str, T]] = {}
-        self._shaped: dict[int, list[tuple[list[str], str, T]]] = {}
+        self._fixed = {pattern: target for pattern, target in routes.items() if "{" not in pattern}
+        self._shaped: dict[int, list[tuple[list[str], T]]] = {}
         for pattern, target in routes.items():
             if "{" in pattern:
                 parts = pattern.split("/")
-                self._shaped.setdefault(len(parts), []).append((parts, pattern, target))
-            else:
-                self._fixed[pattern] = (pattern, target)
+                self._shaped.setdefault(len(parts), []).append((parts, target))
 
-    def find(self, path: str) -> tuple[str, T, dict[str, str]] | None:
-        """(pattern, target, values of the placeholders); None when no pattern matches."""
-        fixed = self._fixed.get(path)
-        if fixed is not None:
-            return (*fixed, {})
+    def find(self, path: str) -> tuple[T, dict[str, str]] | None:
+        """(target, values of the placeholders); None when no pattern matches."""
+        if path in self._fixed:
+            return self._fixed[path], {}
         segments = path.split("/")
-        for parts, pattern, target in self._shaped.get(len(segments), ()):
+        for parts, target in self._shaped.get(len(segments), ()):
             params = {}
             for part, segment in zip(parts, segments, strict=True):
                 if part.startswith("{"):
@@ -39,15 +36,19 @@ class Router(Generic[T]):
                 elif part != segment:
                     break
             else:
-                return pattern, target, params
+                return target, params
         return None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=2_048)
 def path_pattern(text: str) -> re.Pattern[str]:
     """A regular expression for a path, or for a pattern with `{name}` for one segment and `*` for anything."""
-    parts = (
-        ".*" if part == "*" else "[^/]+" if part.startswith("{") else re.escape(part)
-        for part in re.split(r"(\*|\{[^/{}]*\})", text)
-    )
-    return re.compile("".join(parts), re.DOTALL)
+    first, *others = [
+        "".join("[^/]+?" if part[:1] == "{" else re.escape(part) for part in re.split(r"(\{[^/{}]*\})", piece))
+        for piece in text.split("*")
+    ]
+    if not others:
+        return re.compile(first)
+    # Atomic groups: text between two stars matches where it first occurs, so that a long path isn't slow.
+    between = "".join(f"(?>.*?{piece})" for piece in others[:-1])
+    return re.compile(f"{first}{between}.*{others[-1]}", re.DOTALL)

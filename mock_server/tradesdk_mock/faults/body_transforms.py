@@ -9,6 +9,7 @@ import base64
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import cycle
 from typing import TYPE_CHECKING, TypeGuard
 
 from ..core.messages import BodyStep, Delay, Disconnect, WaitForEvent
@@ -60,8 +61,8 @@ class TransformedSteps(Steps):
                 close()
 
 
-def is_signal(step: bytes) -> bool:
-    return b'"type":"signal"' in step
+def is_signal(step: BodyStep) -> TypeGuard[bytes]:
+    return isinstance(step, bytes) and b'"type":"signal"' in step
 
 
 def is_event(step: BodyStep) -> TypeGuard[bytes]:
@@ -85,18 +86,20 @@ def _at_latest(until: float, step: WaitForEvent) -> WaitForEvent:
     return WaitForEvent(until if step.until is None else min(until, step.until), step.notifier, step.poll)
 
 
-def _chosen(match: MatchedRule, world: World) -> Callable[[int], bool]:
-    """Whether the fault applies to the event of an ordinal, counted from 1."""
-    after: int = match.get("after")
-    each: int = match.get("each")
-    share: float = match.get("share")
-
-    def chosen(event: int) -> bool:
-        if event <= after or (event - after) % each:
-            return False
-        return share >= 1 or chance(world.seed, match.rule, "event", match.ordinal, event) < share
-
-    return chosen
+def _each(
+    match: MatchedRule, source: Steps, world: World, counts: Callable[[BodyStep], bool]
+) -> Iterator[tuple[BodyStep, bool]]:
+    """Every step, and whether the fault applies to it. Those that `counts` are numbered from 1."""
+    after, each, share = match.get("after"), match.get("each"), match.get("share")
+    ordinal = 0
+    for step in source:
+        chosen = False
+        if counts(step):
+            ordinal += 1
+            chosen = ordinal > after and (ordinal - after) % each == 0
+            if chosen and share < 1:
+                chosen = chance(world.seed, match.rule, "event", match.ordinal, ordinal) < share
+        yield step, chosen
 
 
 def content(parameters: Mapping[str, object]) -> bytes:
@@ -163,25 +166,16 @@ def silence(match: MatchedRule, source: Steps, world: World) -> Steps:
 
 
 def skip(match: MatchedRule, source: Steps, world: World) -> Steps:
-    chosen = _chosen(match, world)
-    ordinal = 0
-    for step in source:
-        if isinstance(step, bytes) and is_signal(step):
-            ordinal += 1
-            if chosen(ordinal):
-                continue
-        yield step
+    for step, chosen in _each(match, source, world, is_signal):
+        if not chosen:
+            yield step
 
 
 def duplicate(match: MatchedRule, source: Steps, world: World) -> Steps:
-    chosen = _chosen(match, world)
-    ordinal = 0
-    for step in source:
+    for step, chosen in _each(match, source, world, is_event):
         yield step
-        if is_event(step):
-            ordinal += 1
-            if chosen(ordinal):
-                yield step
+        if chosen:
+            yield step
 
 
 def reorder(match: MatchedRule, source: Steps, world: World) -> Steps:
@@ -192,18 +186,18 @@ def reorder(match: MatchedRule, source: Steps, world: World) -> Steps:
 
     def shuffled() -> list[bytes]:
         nonlocal held, turns
-        places = list(range(len(held)))
-        for last in range(len(places) - 1, 0, -1):
+        order = list(range(len(held)))
+        for last in range(len(order) - 1, 0, -1):
             turns += 1
             other = int(chance(world.seed, match.rule, "turn", match.ordinal, turns) * (last + 1))
-            places[last], places[other] = places[other], places[last]
-        if places == sorted(places):
-            places = places[1:] + places[:1]
-        signals, held = [held[place] for place in places], []
+            order[last], order[other] = order[other], order[last]
+        if order == sorted(order):
+            order = order[1:] + order[:1]
+        signals, held = [held[index] for index in order], []
         return signals
 
     for step in source:
-        if isinstance(step, bytes) and is_signal(step):
+        if is_signal(step):
             begun = begun if held else clock()
             held.append(step)
             if len(held) == match.get("window"):
@@ -219,14 +213,10 @@ def reorder(match: MatchedRule, source: Steps, world: World) -> Steps:
 
 
 def garbage(match: MatchedRule, source: Steps, world: World) -> Steps:
-    chosen = _chosen(match, world)
-    ordinal = inserted = 0
-    for step in source:
-        if is_event(step):
-            ordinal += 1
-            if chosen(ordinal):
-                yield GARBAGE[inserted % len(GARBAGE)]
-                inserted += 1
+    turns = cycle(GARBAGE)
+    for step, chosen in _each(match, source, world, is_event):
+        if chosen:
+            yield next(turns)
         yield step
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ..core.checks import Check, checked, choice, integer, is_text, number, quoted
+from ..core.checks import Check, checked, choice, integer, is_text, number, quoted, text
 from ..core.clock import END
 from ..core.errors import MockServerError
 
@@ -19,8 +19,7 @@ _MONTH = 31 * 86_400
 _MOST_BYTES = 8 * 2**20
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
 _METHOD = re.compile(r"[A-Za-z]{1,20}", re.ASCII)
-_VALUE = re.compile(r"(?:[!-~](?:[ \t!-~]{0,1998}[!-~])?)?", re.ASCII)
-_LINE = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?|", re.ASCII)
+_LINE = r"(?:[!-~](?:[ \t!-~]*[!-~])?)?"
 _MOST_JSON = 2**20
 _FRAMING = ("content-length", "transfer-encoding", "connection")
 
@@ -41,10 +40,8 @@ def words(value: object) -> object:
     return value
 
 
-def header_value(value: object) -> object:
-    if not isinstance(value, str) or not _VALUE.fullmatch(value):
-        raise ValueError("must be printable ASCII of at most 2,000 characters, as a header's value is")
-    return value
+header_value = text(2_000, _LINE, "printable ASCII of at most 2,000 characters, as a header's value is")
+_line = text(_MOST_JSON, _LINE, "printable ASCII of at most 1 MiB, as a header's value is")
 
 
 def wait(value: object) -> object:
@@ -112,12 +109,6 @@ def _fields(value: object) -> object:
     return json.loads(text)
 
 
-def _line(value: object) -> object:
-    if not isinstance(value, str) or len(value) > _MOST_JSON or not _LINE.fullmatch(value):
-        raise ValueError(f"{quoted(value)} is not printable ASCII of at most 1 MiB, as a header's value is")
-    return value
-
-
 @dataclass(frozen=True, slots=True)
 class FaultParameter:
     """A parameter of a kind of fault.
@@ -162,7 +153,7 @@ def _kind(text: str, /, **parameters: _Spec) -> tuple[str, dict[str, _Spec]]:
 _CHARGED = (False, "the money is taken anyway", flag)
 _AFTER_BYTES = integer(0, 2**40)
 _AFTER_EVENTS = integer(0, 10**9)
-_EXECUTED = (False, "the request is carried out, and only its answer is lost", flag)
+_EXECUTED = (False, "the request is carried out, and only its response is lost", flag)
 _CUT = (None, "bytes of the body to send first; by default half of it", _AFTER_BYTES)
 _EVENTS_FIRST = (1, "events to send first (heartbeats are events)", _AFTER_EVENTS)
 _CONTENT = {
@@ -182,12 +173,12 @@ def _some(what: str) -> dict[str, _Spec]:
 _TABLE: dict[FaultTarget, dict[str, tuple[str, dict[str, _Spec]]]] = {
     "response": {
         "latency": _kind(
-            "The answer starts late.",
+            "The response starts late.",
             seconds=(1.0, "length of the delay; several rules add up", number(0, _LONGEST)),
             jitter=(0.0, "up to this many seconds more; the seed decides how many", number(0, _LONGEST)),
         ),
         "status": _kind(
-            "An error with this status replaces the answer.",
+            "An error with this status replaces the response.",
             status=(500, "200 to 599; 204 and 304 have no body", integer(200, 599)),
             code=(None, "the error's code; by default the usual one of the status", words),
             message=(None, "the error's message; by default one that names the rule", words),
@@ -207,14 +198,14 @@ _TABLE: dict[FaultTarget, dict[str, tuple[str, dict[str, _Spec]]]] = {
         "truncate": _kind("The connection closes before the end of the body.", after=_CUT),
         "bad_chunk": _kind("The body is chunked, and one chunk length is not a number.", after=_CUT),
         "body": _kind(
-            "The answer has another body; its status stays the same.",
+            "The response has another body; its status stays the same.",
             **_CONTENT,
             content_type=(None, "the Content-Type; by default unchanged", header_value),
             headers=(None, 'headers to set, such as {"content-encoding": "gzip"}', headers),
         ),
         "malformed_json": _kind("The last character of the body is wrong, so that it isn't JSON."),
         "content_type": _kind(
-            "The answer has another Content-Type.", value=("text/html", "the header's value", header_value)
+            "The response has another Content-Type.", value=("text/html", "the header's value", header_value)
         ),
         "huge_body": _kind(
             "White space before the body makes it large; it stays valid JSON.",
@@ -232,7 +223,7 @@ _TABLE: dict[FaultTarget, dict[str, tuple[str, dict[str, _Spec]]]] = {
             after=_EVENTS_FIRST,
             how=(
                 "close",
-                "clean: a complete answer; close: the connection closes early; reset: it is reset",
+                "clean: a complete response; close: the connection closes early; reset: it is reset",
                 choice("clean", "close", "reset"),
             ),
         ),
@@ -300,7 +291,7 @@ _TABLE: dict[FaultTarget, dict[str, tuple[str, dict[str, _Spec]]]] = {
         ),
         "hold": _kind(
             "A copy of the payment is kept, and its money is taken in the last second of its validity unless it was"
-            " taken before. The answer stays the same."
+            " taken before. The response stays the same."
         ),
         "settlement": _kind(
             "The settlement fails, and the data is withheld: 402 with a receipt that says so.",
@@ -326,7 +317,7 @@ _TABLE: dict[FaultTarget, dict[str, tuple[str, dict[str, _Spec]]]] = {
         ),
         "node_lie": _kind("The node says the same of every nonce.", used=(False, "what it says: used, or not", flag)),
         "rpc_error": _kind(
-            "The node answers with an error of JSON-RPC.",
+            "The node responds with an error of JSON-RPC.",
             call=("*", "the method that fails, such as eth_call; * for all", words),
             code=(-32_601, "the error's code", integer(-99_999, 99_999)),
             message=("the method does not exist/is not available", "the error's message", words),
@@ -385,28 +376,10 @@ def conditions(given: Mapping[str, object]) -> tuple[dict[str, object], dict[str
     return found, {name: value for name, value in given.items() if name not in CONDITIONS}
 
 
-def _route(value: object) -> object:
-    if not is_text(value, 2_000) or str(value)[:1] not in ("/", "*"):
-        raise ValueError("must be a path that begins with /, or a pattern that begins with *")
-    return value
-
-
 def _method(value: object) -> object:
     if not isinstance(value, str) or not _METHOD.fullmatch(value):
         raise ValueError(f"must be a method such as GET, not {quoted(value)}")
     return value.upper()
-
-
-def _tenant(value: object) -> object:
-    if not is_text(value, 64) or not value:
-        raise ValueError("must be a tenant's name, at most 64 characters")
-    return value
-
-
-def _key(value: object) -> object:
-    if not is_text(value, 64) or not str(value).startswith("key_"):
-        raise ValueError("must be the id of a key, which begins with key_, at most 64 characters")
-    return value
 
 
 def _query(value: object) -> object:
@@ -423,10 +396,10 @@ def _query(value: object) -> object:
 
 
 CONDITIONS: dict[str, Check] = {
-    "route": _route,
+    "route": text(2_000, "[/*].*", "a path that begins with /, or a pattern that begins with *"),
     "method": _method,
-    "tenant": _tenant,
-    "key": _key,
+    "tenant": text(64, ".+", "a tenant's name, at most 64 characters"),
+    "key": text(64, "key_.*", "the id of a key, which begins with key_, at most 64 characters"),
     "query": _query,
     "paid": choice("only", "never"),
     "since": number(0, int(END)),

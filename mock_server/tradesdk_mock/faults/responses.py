@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..core import rate_limit
 from ..core.errors import CODES, ApiError, Header
-from ..core.messages import Answer, error_answer
+from ..core.messages import Response, error_response, market_response
 from ..core.rate_limit import rate_headers
 
 if TYPE_CHECKING:
@@ -18,21 +18,22 @@ if TYPE_CHECKING:
 
 _WRAPPED = (400, 404, 502)
 _BODYLESS = (204, 304)
+_CODES = {each.value: each.name.lower() for each in HTTPStatus} | CODES
 
 
-def replacement(matched: MatchedFaults, world: World, caller: tenants.Principal | None) -> tuple[Answer, str | None]:
+def replacement(matched: MatchedFaults, world: World, caller: tenants.Principal | None) -> tuple[Response, str | None]:
     """The response in place of the service's own, and its error code."""
     if matched.error is not None:
-        return error_answer(matched.error, world.gaps), matched.error.code
+        return error_response(matched.error, world.gaps), matched.error.code
     match = matched.replacement
     assert match is not None  # noqa: S101 - nothing else skips the request
-    return answer(match, world, caller), _code_of(match)
+    return response(match, world, caller), _code_of(match)
 
 
-def answer(match: MatchedRule, world: World, caller: tenants.Principal | None) -> Answer:
+def response(match: MatchedRule, world: World, caller: tenants.Principal | None) -> Response:
     """The response of one rule, in place of the service's own."""
     if match.resets:
-        return Answer(0, body=b"")
+        return Response(0)
     status = match.get("status")
     headers: list[Header] = [(b"www-authenticate", b"Bearer")] if status == 401 else []
     wait = match.get("retry_after")
@@ -52,13 +53,16 @@ def answer(match: MatchedRule, world: World, caller: tenants.Principal | None) -
             verdict.reset = min(verdict.reset, math.ceil(world.now() + wait))
         headers += rate_headers(verdict)
     if status in _BODYLESS:
-        return Answer(status, headers=headers, body=b"")
+        return Response(status, headers=headers)
     message = match.get("message")
     if message is None:
         message = f"Injected by fault {match.rule.id}: status {status}."
     if match.market and status in _WRAPPED:
-        return Answer(status, {"success": False, "data": None, "error": message}, headers)
-    return Answer(status, error_answer(ApiError(status, _code_of(match) or "", message), world.gaps).data, headers)
+        found = market_response(status, error=message)
+    else:
+        found = error_response(ApiError(status, _code_of(match) or "", message), world.gaps)
+    found.headers += headers
+    return found
 
 
 def _code_of(match: MatchedRule) -> str | None:
@@ -66,12 +70,4 @@ def _code_of(match: MatchedRule) -> str | None:
     if match.kind != "status" or (match.market and match.get("status") in _WRAPPED):
         return None
     status = match.get("status")
-    return match.get("code") or CODES.get(status) or _phrase(status)
-
-
-def _phrase(status: int) -> str:
-    try:
-        words = HTTPStatus(status).phrase.lower()
-    except ValueError:
-        return f"status_{status}"
-    return "".join(letter if letter.isalpha() else "_" for letter in words)
+    return match.get("code") or _CODES.get(status, f"status_{status}")

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from ..core.errors import ApiError, MockServerError, unknown
+from ..core.router import path_pattern
 from ..core.seeding import SeededRandom, ident
 from ..state import tenants
 
@@ -101,7 +100,7 @@ class MatchedRule:
         return self.rule.kind
 
     @property
-    def replaces_answer(self) -> bool:
+    def replaces_response(self) -> bool:
         """Whether another response is sent, or none."""
         return self.kind == "status" or self.resets
 
@@ -113,7 +112,7 @@ class MatchedRule:
     @property
     def skips_request(self) -> bool:
         """Whether the request isn't carried out."""
-        return self.replaces_answer and not self.rule.parameters["executed"]
+        return self.replaces_response and not self.rule.parameters["executed"]
 
     def get(self, name: str) -> Any:
         return self.rule.parameters.get(name)
@@ -142,7 +141,7 @@ class MatchedFaults:
     @property
     def replacement(self) -> MatchedRule | None:
         """The rule that replaces the service's own response."""
-        return next((each for each in self.rules if each.replaces_answer), None)
+        return next((each for each in self.rules if each.replaces_response), None)
 
     @property
     def skips_request(self) -> bool:
@@ -213,18 +212,14 @@ class Faults:
             self.world.store.run("DELETE FROM faults")
             self._known_for = None
 
-    def match(
-        self, request: Request, pattern: str | None, target: FaultTarget, *, market: bool
-    ) -> MatchedFaults | None:
+    def match(self, request: Request, target: FaultTarget, *, market: bool) -> MatchedFaults | None:
         """The rules that apply to a request, counted; None without any. Never raises, but for a crash.
 
-        Args:
-            pattern: of its path, None where the service has none.
-            target, market: as `MatchedRule` has them.
+        `target` and `market`: as `MatchedRule` has them.
         """
         try:
             with self.world.transaction():
-                rules = self._match(request, pattern, target, market)
+                rules = self._match(request, target, market)
         except ApiError as error:
             return MatchedFaults([], error)
         return MatchedFaults(rules) if rules else None
@@ -237,7 +232,7 @@ class Faults:
             self.world.store.run_many("UPDATE faults SET fired = fired - 1 WHERE id = ?", ids)
 
     def _load(self, where: str = "", *args: object) -> list[FaultRule]:
-        rows = self.world.store.records(_COLUMNS, f"faults{where} ORDER BY seq", args)
+        rows = self.world.store.rows(_COLUMNS, f"faults{where} ORDER BY seq", args)
         if not rows:
             return []
         from .catalog import CONDITIONS, KINDS  # loaded here, as in `add`: most worlds have no rules
@@ -249,7 +244,7 @@ class Faults:
             found.append(FaultRule(on=KINDS[row["kind"]].on, **row, **conditions, parameters=parameters))
         return found
 
-    def _match(self, request: Request, pattern: str | None, target: FaultTarget, market: bool) -> list[MatchedRule]:
+    def _match(self, request: Request, target: FaultTarget, market: bool) -> list[MatchedRule]:
         from ..payments.header import has_payment
 
         world = self.world
@@ -263,7 +258,6 @@ class Faults:
                 and (rule.tenant is None or rule.tenant == tenant)
                 and (rule.key is None or rule.key == key)
                 and rule.on in ("response", target)
-                and matches_route(rule.route, request.path, pattern)
             ):
                 seen.append(rule.id)
                 if _is_due(world.seed, rule, rule.seen + 1):
@@ -276,9 +270,10 @@ class Faults:
 
 
 def _meets_conditions(rule: FaultRule, request: Request, pays: bool, now: float) -> bool:
-    """Whether the request meets the rule's method, query, payment and time."""
+    """Whether the request meets the rule's method, route, query, payment and time."""
     return (
         (rule.method is None or rule.method == request.method)
+        and (rule.route is None or path_pattern(rule.route).fullmatch(request.path) is not None)
         and (rule.paid is None or (rule.paid == "only") == pays)
         # Faults of payments need a payment, but for the offer: it asks for one.
         and (rule.on != "payment" or rule.kind == "offer" or pays)
@@ -289,27 +284,6 @@ def _meets_conditions(rule: FaultRule, request: Request, pays: bool, now: float)
             or rule.query.items() <= set(parse_qsl(request.query.decode("latin-1"), keep_blank_values=True))
         )
     )
-
-
-@lru_cache(maxsize=2_048)
-def _regex(route: str) -> re.Pattern[str]:
-    """A regular expression for a rule's route. Its placeholders match those of a pattern, whatever their names."""
-    first, *others = [
-        "".join(r"\{[^/{}]*\}" if part[:1] == "{" else re.escape(part) for part in re.split(r"(\{[^/{}]*\})", piece))
-        for piece in route.split("*")
-    ]
-    if not others:
-        return re.compile(first)
-    # Atomic groups: text between two stars matches where it first occurs, so that a long path isn't slow.
-    between = "".join(f"(?>.*?{piece})" for piece in others[:-1])
-    return re.compile(f"{first}{between}.*{others[-1]}", re.DOTALL)
-
-
-def matches_route(route: str | None, path: str, pattern: str | None) -> bool:
-    """Whether a rule's route matches a request for this path, with this pattern of the router."""
-    if route is None:
-        return True
-    return _regex(route).fullmatch(pattern or "" if "{" in route else path) is not None
 
 
 def chance(seed: int, rule: FaultRule, *parts: object) -> float:
@@ -330,11 +304,11 @@ def _is_due(seed: int, rule: FaultRule, ordinal: int) -> bool:
 
 def _compatible(due: list[MatchedRule]) -> list[MatchedRule]:
     """The rules that can be applied together to one request."""
-    first = next((each for each in due if each.replaces_answer), None)
+    first = next((each for each in due if each.replaces_response), None)
     found: list[MatchedRule] = []
     taken: set[str] = set()
     for each in due:
-        if each.replaces_answer:
+        if each.replaces_response:
             if each is first:
                 found.append(each)
             continue

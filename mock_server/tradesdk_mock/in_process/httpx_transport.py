@@ -12,7 +12,7 @@ import httpx
 
 from ..core.errors import MockServerError
 from ..core.messages import Request
-from .reply_stream import ReplyStream
+from .response_stream import ResponseStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         if load is not None:
             with contextlib.suppress(ImportError):  # it fails again where it is needed, which responds with an error
                 load()
-        stream = self._answered(request, context)
+        stream = self._stream(request, context)
         if stream.begins_late:
             next(stream)
         return stream.response()
@@ -83,7 +83,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
             with contextlib.suppress(ImportError):
                 await to_thread.run_sync(load)
-        stream = self._answered(request, context)
+        stream = self._stream(request, context)
         if stream.begins_late:
             await anext(stream)
         return stream.response()
@@ -121,8 +121,8 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         announced = request.headers.get("content-length", "0")
         return 0 if announced.isascii() and announced.isdigit() and int(announced) > limit else limit
 
-    def _answered(self, request: httpx.Request, context: Context) -> ReplyStream:
-        return ReplyStream(self._pipeline.handle(context), request, self._pipeline.world.clock)
+    def _stream(self, request: httpx.Request, context: Context) -> ResponseStream:
+        return ResponseStream(self._pipeline.handle(context), request, self._pipeline.world.clock)
 
     def _received(self, request: httpx.Request, content: bytearray, limit: int) -> Context:
         """The request as it would arrive, routed."""

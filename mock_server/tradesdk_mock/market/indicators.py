@@ -74,17 +74,17 @@ def crossings(closes: list[float]) -> list[Crossing]:
     gaps, sums = averaged(closes)
     above = [gap > 0 for gap in gaps]
     found: list[Crossing] = []
-    for place in compress(count(), map(ne, above[1:], above)):
-        end = place + BEFORE
-        recent, total = closes[place + 1 : end + 1], sums[end]
+    for index in compress(count(), map(ne, above[1:], above)):
+        end = index + BEFORE
+        recent, total = closes[index + 1 : end + 1], sums[end]
         found.append(
             (
-                place,
-                above[place + 1],
+                index,
+                above[index + 1],
                 (total - sums[end - SHORT]) / SHORT,
                 (total - sums[end - LONG]) / LONG,
                 greens(recent),
-                abs(gaps[place + 1] - gaps[place]) / (max(recent) - min(recent)),
+                abs(gaps[index + 1] - gaps[index]) / (max(recent) - min(recent)),
             )
         )
     return found
@@ -113,8 +113,8 @@ def greens(recent: list[float]) -> int:
 
 def averages_at(prices: Prices, token: Token, at: float) -> tuple[float, float, int]:
     """(short average, long average, green candles) at the last candle closed before a service time."""
-    hour, place = divmod(int(at) // CANDLE, CANDLES)
-    closes = (prices.marks(token, hour - 1)[:CANDLES] + prices.marks(token, hour))[: CANDLES + place + 1][-BEFORE:]
+    hour, index = divmod(int(at) // CANDLE, CANDLES)
+    closes = (prices.marks(token, hour - 1)[:CANDLES] + prices.marks(token, hour))[: CANDLES + index + 1][-BEFORE:]
     return sum(closes[-SHORT:]) / SHORT, sum(closes[-LONG:]) / LONG, greens(closes)
 
 
@@ -142,11 +142,11 @@ class CrossoverSeries:
         """The time of the first signal after `ts`."""
         hour = max(0, int(ts // HOUR))
         found = self._hour(hour)
-        place = bisect_right(found, ts, key=itemgetter(0))
-        while place == len(found):
-            hour, place = hour + 1, 0
+        index = bisect_right(found, ts, key=itemgetter(0))
+        while index == len(found):
+            hour, index = hour + 1, 0
             found = self._hour(hour)
-        return found[place][0]
+        return found[index][0]
 
     def _hour(self, hour: int) -> list[Row]:
         found = self._hours.get(hour)
@@ -198,13 +198,13 @@ def _minutes(prices: Prices, token: Token, moment: int, hour: int) -> list[Row]:
     part = moment / CANDLE
     rows = []
     for crossing in crossings(prices.marks(token, hour - 1)[CANDLES - BEFORE : CANDLES] + marks[:CANDLES]):
-        place = crossing[0]
+        index = crossing[0]
         # The same as `Prices.usd`, in a third of the time.
-        low, rate = marks[place], rates[place]
-        eth = float(f"{low + (marks[place + 1] - low) * part:.8g}")
-        usd = float(f"{eth * (int(100 * (rate + (rates[place + 1] - rate) * part) + 0.5) / 100):.8g}")
-        at_ms = moment_ms + place * 60_000 + draws[place] % 1_000
-        rows.append(_row(token, at_ms, ends[12 * place : 12 * place + 12], usd, crossing))
+        low, rate = marks[index], rates[index]
+        eth = float(f"{low + (marks[index + 1] - low) * part:.8g}")
+        usd = float(f"{eth * (int(100 * (rate + (rates[index + 1] - rate) * part) + 0.5) / 100):.8g}")
+        at_ms = moment_ms + index * 60_000 + draws[index] % 1_000
+        rows.append(_row(token, at_ms, ends[12 * index : 12 * index + 12], usd, crossing))
     return rows
 
 
@@ -237,7 +237,7 @@ _CONFIDENCES = [round(1 - 0.5 * exp(-((step / _FINE / 2.15) ** 2.5)), 3) for ste
 def moments(seed: int, chain_id: int) -> dict[str, int]:
     """By address, the second of the minute (1 to 58) of a token's signals, spread over the minute."""
     order = sorted(lively(seed, chain_id), key=lambda token: digest(seed, "moment", chain_id, token.symbol))
-    return {token.address: 1 + place * (CANDLE - 2) // len(order) for place, token in enumerate(order)}
+    return {token.address: 1 + index * (CANDLE - 2) // len(order) for index, token in enumerate(order)}
 
 
 def full_hours(prices: Prices, token: Token, hours: range) -> list[float]:

@@ -74,10 +74,10 @@ class Prices:
     def eth(self, token: Token, at: float) -> float:
         """One token in ether at a service time."""
         hour, second = divmod(int(at), 3_600)
-        place, second = divmod(second, 60)
+        index, second = divmod(second, 60)
         marks = self.marks(token, hour)
-        low = marks[place]
-        return significant(low + (marks[place + 1] - low) * (second / 60), DIGITS)
+        low = marks[index]
+        return significant(low + (marks[index + 1] - low) * (second / 60), DIGITS)
 
     def usd(self, token: Token, at: float) -> float:
         """One token in USD at a service time: price in ether times rate of ether."""
@@ -89,10 +89,10 @@ class Prices:
         All of these are within a minute.
         """
         lower, upper = low * (1 + _ROUNDED), high * (1 - _ROUNDED)
-        hour, place = divmod(since // 60, 60)
+        hour, index = divmod(since // 60, 60)
         marks, rates, full = self.marks(token, hour), self.rates(hour), since // 60 * 60
-        ether, rate = marks[place], rates[place]
-        by_ether, by_rate = (marks[place + 1] - ether) / 60, (rates[place + 1] - rate) / 60
+        ether, rate = marks[index], rates[index]
+        by_ether, by_rate = (marks[index + 1] - ether) / 60, (rates[index + 1] - rate) / 60
         for second in range(since + 1, upto + 1):
             step = second - full
             if lower < (ether + by_ether * step) * (rate + by_rate * step) < upper:
@@ -131,10 +131,10 @@ class Prices:
 
     def _native(self, name: str, chain_id: int, at: float) -> float:
         hour, second = divmod(int(at), 3_600)
-        place, second = divmod(second, 60)
+        index, second = divmod(second, 60)
         marks = self._native_marks(name, chain_id, hour)
-        low = marks[place]
-        return cents(low + (marks[place + 1] - low) * (second / 60))
+        low = marks[index]
+        return cents(low + (marks[index + 1] - low) * (second / 60))
 
     def _native_marks(self, name: str, chain_id: int, hour: int) -> list[float]:
         found = self._hours.get((name, hour))
@@ -158,10 +158,10 @@ class Prices:
 
     def _minutes(self, path: _Path, hour: int) -> list[float]:
         """61 prices, a minute apart. Within an hour the price itself is the random walk: its logarithm is slower."""
-        day, place = divmod(hour, 24)
+        day, index = divmod(hour, 24)
         logs, moods = self._day(path, day)
-        start, end = exp(logs[place]), exp(logs[place + 1])
-        volatility = start * moods[place // 6]
+        start, end = exp(logs[index]), exp(logs[index + 1])
+        volatility = start * moods[index // 6]
         steps = _normals(f"{path.name} hour {hour}", 60)
         slope = (end - start - volatility * sum(steps)) / 60
         found = list(accumulate([volatility * each + slope for each in steps], initial=start))
@@ -172,8 +172,8 @@ class Prices:
         """(25 logarithms, an hour apart; deviation of a minute in each quarter of the day)"""
         found = self._days.get((path.name, day))
         if found is None:
-            span, place = divmod(day, _SPAN)
-            start, end = self._span(path, span)[place : place + 2]
+            span, index = divmod(day, _SPAN)
+            start, end = self._span(path, span)[index : index + 2]
             hourly = path.deviation / sqrt(24)
             raw = hashlib.shake_128(f"{path.name} day {day}".encode()).digest(28)
             moods = [_MOODS[byte % 16] for byte in raw[24:]]
@@ -225,7 +225,7 @@ def _quantiles() -> list[float]:
     """Normal quantiles, one for each byte. Finer steps take a third longer and don't show in a price."""
     from statistics import NormalDist  # imported late: it takes milliseconds and only prices need it
 
-    return [NormalDist().inv_cdf((place + 0.5) / 256) for place in range(256)]
+    return [NormalDist().inv_cdf((index + 0.5) / 256) for index in range(256)]
 
 
 def keep(cache: dict[_Key, _Value], key: _Key, value: _Value, limit: int) -> None:

@@ -167,11 +167,11 @@ def _names(seed: int, chain_id: int) -> dict[str, Token]:
 
 
 def _made(seed: int, chain_id: int, start: int, stop: int) -> Iterator[Token]:
-    """The tokens at some places of a chain's list."""
-    for place in range(start, stop):
-        symbol, name, coin_id, price = _row(seed, chain_id, place)
+    """The tokens at some indices of a chain's list."""
+    for index in range(start, stop):
+        symbol, name, coin_id, price = _row(seed, chain_id, index)
         rng = SeededRandom(seed, "market cap", chain_id, symbol, draws=2)
-        rank = 40 + 5 * place + rng.below(5)
+        rank = 40 + 5 * index + rng.below(5)
         cap = 4.5e11 * rank**-1.45
         if symbol == "ETH":
             rank, cap = 2, 3.8e11
@@ -189,17 +189,17 @@ def _made(seed: int, chain_id: int, start: int, stop: int) -> Iterator[Token]:
         )
 
 
-def _row(seed: int, chain_id: int, place: int) -> tuple[str, str, str, float]:
+def _row(seed: int, chain_id: int, index: int) -> tuple[str, str, str, float]:
     """(symbol, name, coin id, price) of the token at a place of a chain's list."""
     known = LIVELY[chain_id]
-    if place < len(known):
-        return known[place]
-    if place == len(known):
+    if index < len(known):
+        return known[index]
+    if index == len(known):
         return ETHER
-    place -= len(known) + 1
+    index -= len(known) + 1
     # Each pair of words occurs once.
-    first = ADJECTIVES[place % len(ADJECTIVES)]
-    second = NOUNS[(place + place // len(ADJECTIVES)) % len(NOUNS)]
+    first = ADJECTIVES[index % len(ADJECTIVES)]
+    second = NOUNS[(index + index // len(ADJECTIVES)) % len(NOUNS)]
     symbol = (first[:3] + second[:3]).upper()
     price = 10 ** SeededRandom(seed, "price", chain_id, symbol, draws=1).between(-8, -1)
     return symbol, f"{first} {second}", f"{first}-{second}".lower(), float(f"{price:.3g}")

@@ -56,8 +56,15 @@ class MockWallet:
         return b"".join(parts) + MAGIC
 
 
+def normalized(address: object) -> str:
+    """An address in lower case; MockServerError if it is invalid."""
+    if not isinstance(address, str) or not EVM_ADDRESS.fullmatch(address):
+        raise MockServerError(f"{str(address)[:80]!r} is not an address: 0x and 40 hex digits")
+    return address.lower()
+
+
 def wallet(world: World, owner: str, salt: int) -> MockWallet:
-    owner = _address(owner)
+    owner = normalized(owner)
     if isinstance(salt, bool) or not isinstance(salt, int) or not 0 <= salt <= MOST_SALT:
         raise MockServerError(f"salt: must be a whole number from 0 to {MOST_SALT}")
     call = _CREATE + _word(bytes.fromhex(owner[2:])) + _number(salt)
@@ -74,7 +81,7 @@ def deploy(world: World, found: MockWallet) -> None:
 
 def delegate(world: World, address: str) -> str:
     """Delegate a key's account. Returns its address with the checksum."""
-    world.store.run("INSERT OR IGNORE INTO contracts VALUES (?, NULL)", (_address(address),))
+    world.store.run("INSERT OR IGNORE INTO contracts VALUES (?, NULL)", (normalized(address),))
     return checksum_address(address)
 
 
@@ -97,14 +104,15 @@ def is_valid_signature(world: World, address: str, call: str) -> str | None:
 
 def has_signed(world: World, payer: str, signed: Signable, signature: bytes) -> bool:
     """Whether the token accepts a signature of the payer: by its code, deployed or not yet, or by its key."""
-    digest, wrapper = keccak256(b"\x19" + b"".join(signed)), _unwrapped(signature)
+    digest, wrapper = signatures.digest_of(signed), _unwrapped(signature)
     if code(world, payer) != "0x":
         return _accepts(world, payer, digest, signature if wrapper is None else wrapper[2])
     if wrapper is None:
         return signatures.signer_of(digest, signature) == payer
     factory, call, inner = wrapper
     owner = _owner_in(call)
-    return factory == FACTORY and owner is not None and _made_by(call) == payer == _signer(digest, inner, owner, payer)
+    is_wallet = factory == FACTORY and owner is not None and _made_by(call) == payer
+    return is_wallet and signatures.signer_of(digest, inner) == owner
 
 
 def deploy_for(world: World, payer: str, signature: bytes) -> None:
@@ -120,11 +128,6 @@ def _accepts(world: World, address: str, digest: bytes, signature: bytes) -> boo
     if owner is None and world.gaps.delegated_payers == "refused":
         return False
     return signatures.signer_of(digest, signature) == (owner or address)
-
-
-def _signer(digest: bytes, signature: bytes, owner: str, payer: str) -> str | None:
-    """The payer, if its owner has signed."""
-    return payer if signatures.signer_of(digest, signature) == owner else None
 
 
 def _owner_in(call: bytes) -> str | None:
@@ -155,12 +158,6 @@ def _bytes_at(content: bytes, offset: int) -> bytes | None:
     length = int.from_bytes(content[offset : offset + 32], "big")
     found = content[offset + 32 : offset + 32 + length]
     return found if len(found) == length and offset + 32 <= len(content) else None
-
-
-def _address(text: object) -> str:
-    if not isinstance(text, str) or not EVM_ADDRESS.fullmatch(text):
-        raise MockServerError(f"{str(text)[:80]!r} is not an address: 0x and 40 hex digits")
-    return text.lower()
 
 
 def _word(content: bytes) -> bytes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json, to_json
 
 from ..core.errors import Header
-from ..core.messages import Answer
+from ..core.messages import Response, market_response
 from ..core.seeding import EVM_ADDRESS
 from . import accounts, eip3009, settlements
 from .header import Payment, same
@@ -43,7 +43,7 @@ PENDING = "settlement_pending"
 NONCE_USED = "invalid_exact_evm_nonce_already_used"
 
 
-def verify(world: World, paid: PaidRequest) -> Answer | None:
+def verify(world: World, paid: PaidRequest) -> Response | None:
     """None for a valid payment; else 402 with a new offer and the reason, or the response stored for its identifier.
 
     An unreadable header is treated as a missing one.
@@ -61,7 +61,7 @@ def verify(world: World, paid: PaidRequest) -> Answer | None:
         return _refused(world, paid, payment_required(world, offer), "unreadable")
     invalid = _match(payment, offer)
     if invalid is None:
-        stored = _stored_answer(world, paid)
+        stored = _stored_response(world, paid)
         if stored is not None:
             return stored
         invalid = _why_invalid(world, payment)
@@ -71,7 +71,7 @@ def verify(world: World, paid: PaidRequest) -> Answer | None:
     return None
 
 
-def settle_upfront(world: World, paid: PaidRequest) -> Answer | None:
+def settle_upfront(world: World, paid: PaidRequest) -> Response | None:
     """Take the money before the work, if that was offered and paid; 402 if that fails."""
     if not UPFRONT.items() <= paid.payment.requirement["extra"].items():
         return None
@@ -82,7 +82,7 @@ def settle_upfront(world: World, paid: PaidRequest) -> Answer | None:
     return None
 
 
-def settle(world: World, paid: PaidRequest, answer: Answer) -> Answer:
+def settle(world: World, paid: PaidRequest, response: Response) -> Response:
     """Take the money: nonce, balance and settlement change together, with the request's transaction.
 
     If it was taken before the work, an error has a receipt too.
@@ -92,28 +92,28 @@ def settle(world: World, paid: PaidRequest, answer: Answer) -> Answer:
     if failing is not None:
         return _unsettled(world, paid, **failing)
     overlooked = paid.faults.take("overlook", charged=True) is not None
-    status = 402 if overlooked else answer.status
+    status = 402 if overlooked else response.status
     transaction = settlements.settle(world, paid.request, payment, status=status)
     receipt = _receipt(payment, {"success": True, "transaction": transaction})
     if status < 400:
-        _store_answer(world, paid, encoded(receipt), answer)
+        _store_response(world, paid, encoded(receipt), response)
     settlements.conclude(world, payment, "settled", status)
     if overlooked:
         return payment_required(world, paid.offer)
-    answer.headers += _receipt_header(receipt, paid.faults.take("receipt"))
-    return answer
+    response.headers += _receipt_header(receipt, paid.faults.take("receipt"))
+    return response
 
 
-def _denied(world: World, paid: PaidRequest, reason: str, status: int, charged: bool) -> Answer:
+def _denied(world: World, paid: PaidRequest, reason: str, status: int, charged: bool) -> Response:
     """The fault `verification`: refused; if `charged`, the money is taken if the chain would allow it."""
     payment = paid.payment
     if charged and _cashable(world, payment):
         settlements.settle(world, paid.request, payment, status=status)
-    answer = payment_required(world, paid.offer, reason) if status == 402 else _failure(status, reason)
-    return _refused(world, paid, answer, reason)
+    response = payment_required(world, paid.offer, reason) if status == 402 else market_response(status, error=reason)
+    return _refused(world, paid, response, reason)
 
 
-def _unsettled(world: World, paid: PaidRequest, reason: str, charged: bool) -> Answer:
+def _unsettled(world: World, paid: PaidRequest, reason: str, charged: bool) -> Response:
     """The fault `settlement`: it fails, and the data is withheld."""
     payment, pending = paid.payment, reason == PENDING
     if charged:
@@ -121,18 +121,18 @@ def _unsettled(world: World, paid: PaidRequest, reason: str, charged: bool) -> A
     settlements.conclude(world, payment, reason, 402)
     sent = settlements.transaction(world, payment) if pending else ""
     receipt = _receipt(payment, {"success": False, "errorReason": reason, "transaction": sent})
-    return Answer(402, {}, [(b"payment-response", encoded(receipt))])
+    return Response(402, {}, [(b"payment-response", encoded(receipt))])
 
 
-def _refused(world: World, paid: PaidRequest, answer: Answer, verdict: str) -> Answer:
-    settlements.submit(world, paid.request, paid.payment, verdict, answer.status)
-    return answer
+def _refused(world: World, paid: PaidRequest, response: Response, verdict: str) -> Response:
+    settlements.submit(world, paid.request, paid.payment, verdict, response.status)
+    return response
 
 
 # The extension payment-identifier.
 
 
-def _stored_answer(world: World, paid: PaidRequest) -> Answer | None:
+def _stored_response(world: World, paid: PaidRequest) -> Response | None:
     """The stored response for the payment's identifier, a refusal, or None."""
     payment = paid.payment
     if IDENTIFIER not in paid.offer.extensions:
@@ -141,36 +141,32 @@ def _stored_answer(world: World, paid: PaidRequest) -> Answer | None:
     if ident is None:
         if world.gaps.payment_identifier != "required":
             return None
-        answer = _failure(400, "A payment needs an identifier: the extension payment-identifier with info.id.")
-        return _refused(world, paid, answer, "identifier missing")
+        response = market_response(400, error="A payment needs an identifier: payment-identifier with info.id.")
+        return _refused(world, paid, response, "identifier missing")
     if not isinstance(ident, str) or not _IDENTIFIER.fullmatch(ident):
-        answer = _failure(400, "info.id of payment-identifier: 16 to 128 letters, digits, _ and - are needed.")
-        return _refused(world, paid, answer, "identifier invalid")
-    row = world.store.one("SELECT payment, fingerprint, receipt, body FROM answers WHERE id = ?", (ident,))
+        response = market_response(400, error="info.id of payment-identifier: 16 to 128 letters, digits, _ and -.")
+        return _refused(world, paid, response, "identifier invalid")
+    row = world.store.one("SELECT payment, fingerprint, receipt, body FROM responses WHERE id = ?", (ident,))
     if row is None:
         return None
     if row[1] != settlements.fingerprint(paid.request) or not same(from_json(row[0]), payment.content):
-        answer = _failure(409, "This payment identifier was used for another payment.")
-        return _refused(world, paid, answer, "identifier used")
-    headers: list[Header] = [
-        (b"payment-response", row[2]),
-        (b"content-type", b"application/json"),
-        (b"content-length", b"%d" % len(row[3])),
-    ]
-    return _refused(world, paid, Answer(200, headers=headers, body=row[3]), "replayed")
+        response = market_response(409, error="This payment identifier was used for another payment.")
+        return _refused(world, paid, response, "identifier used")
+    response = Response(200, headers=[(b"payment-response", row[2])]).with_body(row[3])
+    return _refused(world, paid, response, "replayed")
 
 
-def _store_answer(world: World, paid: PaidRequest, receipt: bytes, answer: Answer) -> None:
+def _store_response(world: World, paid: PaidRequest, receipt: bytes, response: Response) -> None:
     """Store the response to a payment with an identifier."""
     ident = _identifier(paid.payment) if world.gaps.payment_identifier != "none" else None
     if isinstance(ident, str):
         world.store.add(
-            "answers",
+            "responses",
             id=ident,
             payment=to_json(paid.payment.content).decode(),
             fingerprint=settlements.fingerprint(paid.request),
             receipt=receipt,
-            body=to_json(answer.data, inf_nan_mode="null"),
+            body=to_json(response.data, inf_nan_mode="null"),
         )
 
 
@@ -180,10 +176,6 @@ def _identifier(payment: Payment) -> Any:
     for name in ("extensions", IDENTIFIER, "info", "id"):
         found = found.get(name) if isinstance(found, dict) else None
     return found
-
-
-def _failure(status: int, message: str) -> Answer:
-    return Answer(status, {"success": False, "data": None, "error": message})
 
 
 def _match(payment: Payment, offer: Offer) -> str | None:

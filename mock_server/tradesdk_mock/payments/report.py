@@ -164,15 +164,15 @@ class MockPayments:
         """
         if within < 0:
             raise ValueError("within: must be 0 or more seconds")
-        answered: dict[tuple[str, str], float] = {}
+        delivered: dict[tuple[str, str], float] = {}
         for sent in self.submissions(payer):
             if sent.payer is not None and sent.nonce is not None and 200 <= sent.status < 300:
-                answered.setdefault((sent.payer, sent.nonce), sent.at)
+                delivered.setdefault((sent.payer, sent.nonce), sent.at)
         groups: dict[tuple[str, str], list[list[Settlement]]] = {}
         for each in self.settlements(payer):
             series = groups.setdefault((each.payer, each.fingerprint), [])
             last = series[-1][-1] if series else None
-            lost = last is not None and answered.get((last.payer, last.nonce), math.inf) > each.at
+            lost = last is not None and delivered.get((last.payer, last.nonce), math.inf) > each.at
             if lost and last is not None and each.at - last.at <= within:
                 series[-1].append(each)
             else:

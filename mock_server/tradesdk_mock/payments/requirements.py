@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from ..core.errors import Header
-from ..core.messages import Answer, Request
+from ..core.messages import Request, Response
 from ..core.seeding import address
 from .header import Payment
 
@@ -127,7 +127,7 @@ def pay_to(seed: int) -> str:
     return address(seed, "pay to")
 
 
-def payment_required(world: World, offer: Offer, error: str = _ASK) -> Answer:
+def payment_required(world: World, offer: Offer, error: str = _ASK) -> Response:
     """402 with the offer in its header, in its body or in both, and the reason in one of them."""
     gaps, overrides = world.gaps, offer.overrides
     above = error if gaps.reason_in == "header" else None
@@ -139,11 +139,9 @@ def payment_required(world: World, offer: Offer, error: str = _ASK) -> Answer:
     elif header:
         headers.append((b"payment-required", str(header).encode("ascii")))
     if "body" in overrides:
-        content = str(overrides["body"]).encode()
-        headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
-        return Answer(402, headers=headers, body=content)
+        return Response(402, headers=headers).with_body(str(overrides["body"]).encode())
     body = merged({"error": below}, None) if gaps.offer_in == "header" else _content(offer, below)
-    return Answer(402, body, headers)
+    return Response(402, body, headers)
 
 
 def encoded(value: object) -> bytes:

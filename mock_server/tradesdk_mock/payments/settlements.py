@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import MockServerError
-from ..core.seeding import EVM_ADDRESS, checksum_address, tx_hash
+from ..core.seeding import checksum_address, tx_hash
 from ..state import tenants
 from . import accounts
 
@@ -105,19 +105,12 @@ def fingerprint(request: Request) -> str:
 
 def balance(world: World, payer: str) -> int:
     """A payer's balance, in micro-dollars."""
-    kept = world.store.value("SELECT balance FROM payers WHERE address = ?", (normalized(payer),))
+    kept = world.store.value("SELECT balance FROM payers WHERE address = ?", (accounts.normalized(payer),))
     return world.gaps.payer_balance * MICRO if kept is None else int(kept)
 
 
-def normalized(payer: object) -> str:
-    """An address in lower case; MockServerError if it is invalid."""
-    if not isinstance(payer, str) or not EVM_ADDRESS.fullmatch(payer):
-        raise MockServerError(f"{str(payer)[:80]!r} is not an address: 0x and 40 hex digits")
-    return payer.lower()
-
-
 def set_balance(world: World, payer: str, amount: int) -> None:
-    payer = normalized(payer)
+    payer = accounts.normalized(payer)
     if isinstance(amount, bool) or not isinstance(amount, int) or not 0 <= amount <= MOST:
         raise MockServerError(f"a balance is 0 to {MOST:,} micro-dollars, not {amount!r}")
     world.store.run(
@@ -136,7 +129,7 @@ def submit(world: World, request: Request, payment: Payment, verdict: str, statu
     """Record a payment header that arrived, and its response."""
     payment.verdict = verdict
     found = world.store.value(
-        "INSERT INTO presentations (at, path, fingerprint, payer, nonce, header, verdict, status)"
+        "INSERT INTO submissions (at, path, fingerprint, payer, nonce, header, verdict, status)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",
         (
             payment.at,
@@ -151,18 +144,18 @@ def submit(world: World, request: Request, payment: Payment, verdict: str, statu
     )
     payment.row = int(found)
     if payment.row % _TIDY == 0:
-        world.store.run("DELETE FROM presentations WHERE seq <= ?", (payment.row - _KEPT,))
+        world.store.run("DELETE FROM submissions WHERE seq <= ?", (payment.row - _KEPT,))
 
 
 def conclude(world: World, payment: Payment, verdict: str, status: int) -> None:
     """Record the outcome."""
     payment.verdict = verdict
-    world.store.run("UPDATE presentations SET verdict = ?, status = ? WHERE seq = ?", (verdict, status, payment.row))
+    world.store.run("UPDATE submissions SET verdict = ?, status = ? WHERE seq = ?", (verdict, status, payment.row))
 
 
 def delivered(world: World, payment: Payment, status: int) -> None:
     """Record the status that was sent, after faults have changed it."""
-    world.store.run("UPDATE presentations SET status = ? WHERE seq = ?", (status, payment.row))
+    world.store.run("UPDATE submissions SET status = ? WHERE seq = ?", (status, payment.row))
     if payment.taken:
         world.store.run(
             "UPDATE settlements SET delivered = ? WHERE payer = ? AND nonce = ?",
@@ -213,7 +206,7 @@ def _row(world: World, request: Request, payment: Payment, at: float) -> dict[st
 
 def cash_held(world: World) -> None:
     """Take the money of held payments that are due, if the chain would allow it. Called within a transaction."""
-    due = world.store.records(_HELD, "held WHERE at <= ? ORDER BY at, seq", (world.now(),))
+    due = world.store.rows(_HELD, "held WHERE at <= ? ORDER BY at, seq", (world.now(),))
     for each in due:
         payer, nonce = each["payer"], each["nonce"]
         world.store.run("DELETE FROM held WHERE payer = ? AND nonce = ?", (payer, nonce))
@@ -221,7 +214,7 @@ def cash_held(world: World) -> None:
         if used_at(world, payer, nonce) is None and left >= 0:
             set_balance(world, payer, left)
             status = world.store.value(
-                "SELECT status FROM presentations WHERE payer = ? AND nonce = ? ORDER BY seq DESC", (payer, nonce)
+                "SELECT status FROM submissions WHERE payer = ? AND nonce = ? ORDER BY seq DESC", (payer, nonce)
             )
             world.store.add("settlements", **each, pending=False, delivered=status or 0)
 
@@ -251,8 +244,8 @@ def used_at(world: World, payer: str, nonce: str) -> float | None:
 def settlements(world: World, payer: str | None = None) -> list[Settlement]:
     """Oldest first."""
     where, args = _of(payer)
-    counted = "(SELECT count(*) FROM presentations p WHERE p.payer = settlements.payer AND p.nonce = settlements.nonce)"
-    rows = _rows(world, (*_SETTLED, counted), f"settlements{where}", args)
+    count = "(SELECT count(*) FROM submissions p WHERE p.payer = settlements.payer AND p.nonce = settlements.nonce)"
+    rows = _rows(world, (*_SETTLED, count), f"settlements{where}", args)
     return [
         replace(
             found, payer=with_checksum(found.payer), pay_to=with_checksum(found.pay_to), pending=bool(found.pending)
@@ -266,7 +259,7 @@ def submissions(world: World, payer: str | None = None) -> list[Submission]:
     where, args = _of(payer)
     return [
         found if found.payer is None else replace(found, payer=with_checksum(found.payer))
-        for found in (Submission(*row) for row in _rows(world, _SUBMITTED, f"presentations{where}", args))
+        for found in (Submission(*row) for row in _rows(world, _SUBMITTED, f"submissions{where}", args))
     ]
 
 
@@ -280,4 +273,4 @@ def _rows(world: World, columns: Sequence[str], source: str, args: tuple[object,
 
 
 def _of(payer: str | None) -> tuple[str, tuple[object, ...]]:
-    return ("", ()) if payer is None else (" WHERE payer = ?", (normalized(payer),))
+    return ("", ()) if payer is None else (" WHERE payer = ?", (accounts.normalized(payer),))

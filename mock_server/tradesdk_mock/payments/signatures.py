@@ -29,16 +29,16 @@ def text(message: str) -> Signable:
     return b"E", b"thereum Signed Message:\n%d" % len(content), content
 
 
-def signer(signed: Signable, signature: bytes) -> str | None:
-    """The address, in lower case, that signed this; None if a contract would reject the signature.
-
-    The signature has 65 bytes: r, s in the lower half of its range, and 27 or 28.
-    """
-    return signer_of(keccak256(b"\x19" + b"".join(signed)), signature)
+def digest_of(signed: Signable) -> bytes:
+    """The 32 bytes that are signed."""
+    return keccak256(b"\x19" + b"".join(signed))
 
 
 def signer_of(digest: bytes, signature: bytes) -> str | None:
-    """As `signer`, for 32 bytes."""
+    """The address, in lower case, that signed these 32 bytes; None if a contract would reject the signature.
+
+    The signature has 65 bytes: r, s in the lower half of its range, and 27 or 28.
+    """
     if len(signature) != 65 or signature[64] not in (27, 28):
         return None
     if int.from_bytes(signature[32:64], "big") > HALF_ORDER:

@@ -6,7 +6,7 @@ import re
 
 from ..core.errors import bad_signature
 from ..core.seeding import checksum_address
-from .signatures import signer, text
+from .signatures import digest_of, signer_of, text
 
 _SIGNATURE = re.compile(r"0x[0-9a-fA-F]{130}", re.ASCII)
 
@@ -31,8 +31,9 @@ def verify(address: str, message: str, signature: str) -> None:
         raise bad_signature("signature: not 0x and 130 hex digits")
     content = bytes.fromhex(signature[2:])
     # Some wallets end it with 0 or 1.
-    found = signer(text(message), content[:64] + bytes([content[64] + 27 if content[64] < 2 else content[64]]))
+    last = content[64] + 27 if content[64] < 2 else content[64]
+    found = signer_of(digest_of(text(message)), content[:64] + bytes([last]))
     if found is None:
         raise bad_signature("signature: not r, s in the lower half of its range, and 0, 1, 27 or 28")
     if found != address.lower():
-        raise bad_signature("signature: not made by this address over the verification message")
+        raise bad_signature("signature: not made by this address over the text of the gap option wallet_message")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.clock import MockClock, make_up
 from ..core.errors import crashed
-from ..core.messages import Delay, Disconnect, Reply, Request, WaitForEvent
+from ..core.messages import Delay, Disconnect, Request, Response, WaitForEvent
 
 if TYPE_CHECKING:
     from ..api.pipeline import Pipeline
@@ -63,8 +63,8 @@ class App:
         context = self._pipeline.open(request)
         load = self._pipeline.loads(context)
         if load is not None:
-            # Heavy imports run in a thread, while other requests continue. One that fails, fails again in the endpoint
-            # and is answered there.
+            # Heavy imports run in a thread, while other requests continue. One that fails, fails again in the endpoint,
+            # which responds with the error.
             with contextlib.suppress(ImportError):
                 await asyncio.to_thread(load)
         goal = self._pipeline.world.now()
@@ -73,38 +73,38 @@ class App:
             await asyncio.sleep(turn)
         await self._deliver(self._pipeline.handle(context), scope, receive, send)
 
-    async def _deliver(self, reply: Reply, scope: Scope, receive: Receive, send: Send) -> None:
-        body = reply.body
-        if isinstance(body, bytes) and not reply.before:
-            await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
+    async def _deliver(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
+        body = response.body
+        if isinstance(body, bytes) and not response.before:
+            await send({"type": "http.response.start", "status": response.status, "headers": response.headers})
             await send({"type": "http.response.body", "body": body})
             return
         client = ClientConnection(self._pipeline.world.clock)
         watch = asyncio.ensure_future(client.watch(receive))
         try:
-            broken = await self._play(reply, scope, send, client)
+            broken = await self._play(response, scope, send, client)
         finally:
             watch.cancel()
             close_body(body)
         if broken is not None:
             await self._break_off(broken, scope, receive)
 
-    async def _play(self, reply: Reply, scope: Scope, send: Send, client: ClientConnection) -> Disconnect | None:
+    async def _play(self, response: Response, scope: Scope, send: Send, client: ClientConnection) -> Disconnect | None:
         """Send step by step, to the end or until the client disconnects. Returns how to break it, or None."""
-        for before in reply.before:
+        for before in response.before:
             if isinstance(before, Disconnect):
                 return before
             await client.pause(before.seconds)
         if client.has_left:
             return None
-        await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
-        steps = iter([reply.body]) if isinstance(reply.body, bytes) else reply.body
+        await send({"type": "http.response.start", "status": response.status, "headers": response.headers})
+        steps = iter([response.body]) if isinstance(response.body, bytes) else response.body
         sent = 0
         while not client.has_left:
             try:
                 step = next(steps, None)
             except Exception:
-                crashed(f"the answer to {scope['path']!r}")
+                crashed(f"the response to {scope['path']!r}")
                 return Disconnect.CLOSE
             if step is None:
                 await send({"type": "http.response.body", "body": b""})

@@ -93,7 +93,7 @@ class MockServer(MockService):
         self._thread: threading.Thread | None = None
 
     def start(self) -> Self:
-        """Listen, and return when requests are answered. A `with` block starts and stops the server.
+        """Listen, and return when it responds. A `with` block starts and stops the server.
 
         Raises:
             MockServerError: the port is in use, or the server was already started.
@@ -364,15 +364,11 @@ def make_server(pipeline: Pipeline, market_port: Callable[[], int | None]) -> Uv
                 self.transport.close()
                 return
             too_long = getattr(sys.exception(), "error_status_hint", 400) == 431
-            reply = pipeline.refusal(TOO_LONG if too_long else "The request is not valid HTTP.")
-            assert isinstance(reply.body, bytes)  # noqa: S101 - an error is sent whole
-            for event in (
-                h11.Response(
-                    status_code=reply.status, headers=[*reply.headers, (b"connection", b"close")], reason=b"Bad Request"
-                ),
-                h11.Data(data=reply.body),
-                h11.EndOfMessage(),
-            ):
+            response = pipeline.refusal(TOO_LONG if too_long else "The request is not valid HTTP.")
+            assert isinstance(response.body, bytes)  # noqa: S101 - an error is sent whole
+            headers = [*response.headers, (b"connection", b"close")]
+            head = h11.Response(status_code=response.status, headers=headers, reason=b"Bad Request")
+            for event in (head, h11.Data(data=response.body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
             self.transport.close()
 

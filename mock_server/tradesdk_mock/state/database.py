@@ -7,8 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from functools import cache
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ..core.clock import RealTime
@@ -68,12 +67,7 @@ class Database:
     def _prepare(self) -> None:
         self._db.create_function("chance", 3, _chance, deterministic=True)
         if self.path is None:
-            with closing(sqlite3.connect(":memory:", isolation_level=None)) as empty:
-                if hasattr(empty, "deserialize"):  # some builds of SQLite lack it; creating takes four times as long
-                    empty.deserialize(_empty())
-                else:
-                    _create_tables(empty)
-                empty.backup(self._db)
+            _create_tables(self._db)
             return
         # With a write-ahead log a commit outlives the process, and readers don't block the writer.
         self._enable_write_ahead_log()
@@ -145,14 +139,14 @@ class Database:
         marks = ", ".join("?" * len(values))
         self.run(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(values.values()))  # noqa: S608 - our own names
 
-    def records(self, columns: Sequence[str], source: str, args: Sequence[object] = ()) -> list[dict[str, Any]]:
+    def rows(self, columns: Sequence[str], source: str, args: Sequence[object] = ()) -> list[dict[str, Any]]:
         """Rows by column name. `source` is the text after FROM; values from a request are only in `args`."""
         sql = f"SELECT {', '.join(columns)} FROM {source}"  # noqa: S608 - names and clauses of our own routes
         return [dict(zip(columns, row, strict=True)) for row in self.all(sql, args)]
 
     def count(self, table: str, tenant: str) -> int:
         """The number of a tenant's rows in a table."""
-        return int(self.records(("count(*)",), f"{table} WHERE tenant = ?", (tenant,))[0]["count(*)"])
+        return int(self.rows(("count(*)",), f"{table} WHERE tenant = ?", (tenant,))[0]["count(*)"])
 
     def next(self, tenant: str, kind: str) -> int:
         """The next ordinal of a kind within a tenant, from 1. An unrelated call never changes it."""
@@ -253,14 +247,6 @@ def _create_tables(db: sqlite3.Connection) -> None:
     for statement in filter(str.strip, schema.TABLES.split(";")):
         db.execute(statement)
     db.execute(f"PRAGMA user_version={schema.VERSION}")
-
-
-@cache
-def _empty() -> bytes:
-    """A database with empty tables."""
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
-        _create_tables(db)
-        return db.serialize()
 
 
 def _chance(seed: str, kind: str, ident: str) -> float:

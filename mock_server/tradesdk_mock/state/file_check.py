@@ -7,7 +7,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from urllib.parse import quote
 
 from ..core.errors import StateFileError
@@ -17,9 +17,6 @@ from . import schema
 # Reading a whole file takes 2 ms for each MiB. Larger ones are checked in use, where damage is an error response: a
 # server should not need seconds before it listens.
 READ_WHOLE = 16 * 1024 * 1024
-_LOGS = ("-wal", "-shm", "-journal")
-# Attempts to read a file that other processes are changing.
-_ATTEMPTS = 10
 _MARKETS = ("live", "scripted")
 
 
@@ -35,7 +32,8 @@ def check(path: str) -> None:
     """
     try:
         if _is_there(path):
-            _inspect(path)
+            with database_errors(), closing(_opened(path)) as db:
+                check_state(db)
     except Unusable as error:
         raise StateFileError(path, str(error)) from error.__cause__
 
@@ -58,28 +56,6 @@ def _is_there(path: str) -> bool:
     return True
 
 
-def _inspect(path: str) -> None:
-    """Check the state; repeat if another process has changed the file meanwhile."""
-    failure: Exception = Unusable("is in use")
-    for _ in range(_ATTEMPTS):
-        before = _stamp(path)
-        try:
-            with database_errors(), _reading(path) as db:
-                check_state(db)
-            return
-        except (Unusable, OSError) as error:
-            failure = error
-        if _stamp(path) == before:
-            break
-    if isinstance(failure, OSError):
-        raise Unusable(f"can't be opened: {failure.strerror}") from failure
-    raise failure
-
-
-def _stamp(path: str) -> object:
-    return [_size(path + end) for end in ("", *_LOGS)], os.stat(path).st_mtime_ns
-
-
 def _size(path: str) -> int | None:
     try:
         return os.stat(path).st_size
@@ -87,31 +63,12 @@ def _size(path: str) -> int | None:
         return None
 
 
-@contextmanager
-def _reading(path: str) -> Iterator[sqlite3.Connection]:
-    """A connection that changes neither the file nor its folder.
-
-    A file that may be in use is opened only by SQLite: any other close would release the locks that other connections
-    of this process hold on it.
-    """
-    with ExitStack() as stack:
-        options = "mode=ro&immutable=1"
-        if _size(path + "-wal"):
-            options = "mode=ro"
-            if not os.path.exists(path + "-shm"):
-                # It isn't in use. Reading it with its log would create an index file beside it.
-                import shutil
-                import tempfile
-
-                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tradesdk-mock-"))
-                for end in ("", "-wal"):
-                    shutil.copyfile(path + end, os.path.join(folder, "state" + end))
-                path = os.path.join(folder, "state")
-        place = quote(os.fsencode(os.path.abspath(path).replace(os.sep, "/")))
-        uri = f"file://{'' if place.startswith('/') else '/'}{place}?{options}"
-        db = sqlite3.connect(uri, uri=True, isolation_level=None)
-        stack.callback(db.close)
-        yield db
+def _opened(path: str) -> sqlite3.Connection:
+    """A connection that changes nothing. Without its log, the file is not in use: then none is made beside it."""
+    options = "mode=ro&immutable=1" if _size(path + "-wal") is None else "mode=ro"
+    location = quote(os.fsencode(os.path.abspath(path).replace(os.sep, "/")))
+    uri = f"file://{'' if location.startswith('/') else '/'}{location}?{options}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None)
 
 
 @contextmanager
@@ -179,8 +136,8 @@ def settings(db: sqlite3.Connection) -> dict[str, str]:
         if kept:
             int(kept["seed"])
             float(kept["born"])
-            shown, real, speed, _ = json.loads(kept["clock"])
-            if not 0 <= shown < 1e12 or not 0 <= real < 1e12 or not 0 < speed < 1e6:
+            location, real, speed, _ = json.loads(kept["clock"])
+            if not 0 <= location < 1e12 or not 0 <= real < 1e12 or not 0 < speed < 1e6:
                 raise ValueError(kept["clock"])
             known = GapOptions().as_dict()
             GapOptions().changed(**{name: value for name, value in json.loads(kept["gaps"]).items() if name in known})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-VERSION = 7
+VERSION = 8
 
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -97,12 +97,12 @@ CREATE TABLE held (
     at REAL NOT NULL, tx TEXT NOT NULL, header TEXT NOT NULL, UNIQUE (payer, nonce)
 );
 CREATE INDEX held_due ON held (at);
-CREATE TABLE presentations (
+CREATE TABLE submissions (
     seq INTEGER PRIMARY KEY, at REAL NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL,
     payer TEXT, nonce TEXT, header TEXT NOT NULL, verdict TEXT NOT NULL, status INTEGER NOT NULL
 );
-CREATE INDEX presentations_nonce ON presentations (payer, nonce);
-CREATE TABLE answers (
+CREATE INDEX submissions_nonce ON submissions (payer, nonce);
+CREATE TABLE responses (
     id TEXT PRIMARY KEY, payment TEXT NOT NULL, fingerprint TEXT NOT NULL, receipt BLOB NOT NULL, body BLOB NOT NULL
 ) WITHOUT ROWID;
 """

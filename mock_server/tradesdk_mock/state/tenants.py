@@ -1,4 +1,4 @@
-"""Tenants and their API keys: scope, plan, and who sent a request."""
+"""Tenants and their API keys: scope, plan, and who sent a request. Called within the caller's transaction."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ PERIOD = 30 * 86_400
 _LISTED = ("id", "name", "scope", "tenant", "last4", "state", "created_at")
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _PATTERN = re.compile(
-    r"mock_(?P<scope>full|read)_(?:(?P<plan>free|pro|enterprise)_)?(?P<tenant>[A-Za-z0-9][A-Za-z0-9_.-]{0,63})",
-    re.ASCII,
+    rf"mock_(?P<scope>full|read)_(?:(?P<plan>{'|'.join(PLANS)})_)?(?P<tenant>{_TENANT.pattern})", re.ASCII
 )
 _BEARER = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]{1,512}) *")
 
@@ -94,26 +93,25 @@ def create(
     """Create a key; without `tenant`, for a new and empty tenant."""
     if scope not in SCOPES:
         raise MockServerError(f"{scope!r} is not a scope: {', '.join(SCOPES)}")
-    with world.store.transaction():
-        if tenant is None:
+    if tenant is None:
+        tenant = f"tenant-{world.store.next('', 'tenant')}"
+        while world.store.value("SELECT 1 FROM tenants WHERE name = ?", (tenant,)):
             tenant = f"tenant-{world.store.next('', 'tenant')}"
-            while world.store.value("SELECT 1 FROM tenants WHERE name = ?", (tenant,)):
-                tenant = f"tenant-{world.store.next('', 'tenant')}"
-        ensure_tenant(world, tenant, plan)
-        ordinal = world.store.next(tenant, "key")
-        key_id = ident("key", world.seed, tenant, ordinal)
-        if value is None:
-            value = "mocksk_" + digest(world.seed, "key value", tenant, ordinal).hex()[:40]
-        world.store.add(
-            "keys",
-            id=key_id,
-            hash=_hash(value),
-            last4=value[-4:],
-            name=name,
-            scope=scope,
-            tenant=tenant,
-            created_at=world.second(),
-        )
+    ensure_tenant(world, tenant, plan)
+    ordinal = world.store.next(tenant, "key")
+    key_id = ident("key", world.seed, tenant, ordinal)
+    if value is None:
+        value = "mocksk_" + digest(world.seed, "key value", tenant, ordinal).hex()[:40]
+    world.store.add(
+        "keys",
+        id=key_id,
+        hash=_hash(value),
+        last4=value[-4:],
+        name=name,
+        scope=scope,
+        tenant=tenant,
+        created_at=world.second(),
+    )
     return MockKey(key_id, value, name, scope, tenant, value[-4:])
 
 
@@ -133,20 +131,18 @@ def expire(world: World, key_id: str, at: float | None = None) -> None:
 
 def rotate(world: World, key_id: str) -> MockKey:
     """Revoke a key and create one with the same name, scope and tenant. MockServerError when it is revoked already."""
-    with world.store.transaction():
-        row = world.store.one("SELECT name, scope, tenant, revoked_at FROM keys WHERE id = ?", (key_id,))
-        if row is None:
-            raise _no_key(key_id)
-        if row[3] is not None:
-            raise MockServerError(f"the key {key_id} is revoked, and gives no new one")
-        revoke(world, key_id)
-        return create(world, name=row[0], scope=row[1], tenant=row[2])
+    row = world.store.one("SELECT name, scope, tenant, revoked_at FROM keys WHERE id = ?", (key_id,))
+    if row is None:
+        raise _no_key(key_id)
+    if row[3] is not None:
+        raise MockServerError(f"the key {key_id} is revoked, and gives no new one")
+    revoke(world, key_id)
+    return create(world, name=row[0], scope=row[1], tenant=row[2])
 
 
 def _change(world: World, key_id: str, sql: str, value: object) -> None:
-    with world.store.transaction():
-        if not world.store.run(sql, (value, key_id)):
-            raise _no_key(key_id)
+    if not world.store.run(sql, (value, key_id)):
+        raise _no_key(key_id)
 
 
 def _no_key(key_id: object) -> MockServerError:
@@ -161,19 +157,18 @@ def _no_key(key_id: object) -> MockServerError:
 
 def set_plan(world: World, tenant: str, plan: str) -> None:
     """Change the plan: an upgrade at once, a downgrade at the end of the billing period."""
-    with world.store.transaction():
-        if plan not in PLANS:
-            raise MockServerError(f"{plan!r} is not a plan: {', '.join(PLANS)}")
-        ensure_tenant(world, tenant, plan)
-        row = world.store.one("SELECT plan, reset_at FROM tenants WHERE name = ?", (tenant,))
-        assert row is not None  # noqa: S101 - created above
-        current, reset_at, now = str(row[0]), int(row[1]), world.second()
-        if now >= reset_at:
-            current, _ = _begin_period(world, tenant, reset_at, now)
-        if PLANS.index(plan) >= PLANS.index(current):
-            world.store.run("UPDATE tenants SET plan = ?, next_plan = NULL WHERE name = ?", (plan, tenant))
-        else:
-            world.store.run("UPDATE tenants SET next_plan = ? WHERE name = ?", (plan, tenant))
+    if plan not in PLANS:
+        raise MockServerError(f"{plan!r} is not a plan: {', '.join(PLANS)}")
+    ensure_tenant(world, tenant, plan)
+    row = world.store.one("SELECT plan, reset_at FROM tenants WHERE name = ?", (tenant,))
+    assert row is not None  # noqa: S101 - created above
+    current, reset_at, now = str(row[0]), int(row[1]), world.second()
+    if now >= reset_at:
+        current, _ = _begin_period(world, tenant, reset_at, now)
+    if PLANS.index(plan) >= PLANS.index(current):
+        world.store.run("UPDATE tenants SET plan = ?, next_plan = NULL WHERE name = ?", (plan, tenant))
+    else:
+        world.store.run("UPDATE tenants SET next_plan = ? WHERE name = ?", (plan, tenant))
 
 
 def _begin_period(world: World, tenant: str, reset_at: int, now: int) -> tuple[str, int]:
@@ -203,13 +198,11 @@ def authenticate(world: World, headers: list[tuple[bytes, bytes]], now: float) -
     A key such as `mock_full_free_NAME` is created on first use. Its plan applies only when the tenant is new, too: an
     existing tenant keeps its plan.
     """
-    given = [value for name, value in headers if name == b"authorization"]
-    if not given:
+    value = _sent_key(headers)
+    if value is None:
+        if any(name == b"authorization" for name, _ in headers):
+            raise unauthorized("The Authorization header is not of the form: Bearer <API_KEY>.")
         raise unauthorized("No API key: send Authorization: Bearer <API_KEY>.")
-    match = _BEARER.fullmatch(given[0])
-    if len(given) > 1 or not match:
-        raise unauthorized("The Authorization header is not of the form: Bearer <API_KEY>.")
-    value = match[1].decode("ascii")
     row = _lookup(world, value)
     if row is None:
         pattern = _PATTERN.fullmatch(value)
@@ -235,16 +228,21 @@ def identify(world: World, headers: list[tuple[bytes, bytes]]) -> tuple[str | No
 
     Nothing is created: a key before its first use has no id, and an unknown key has no tenant either.
     """
-    given = [value for name, value in headers if name == b"authorization"]
-    match = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
-    if match is None:
+    value = _sent_key(headers)
+    if value is None:
         return None, None
-    value = match[1].decode("ascii")
     row = _lookup(world, value)
     if row is not None:
         return row[3], row[0]
     pattern = _PATTERN.fullmatch(value)
     return (pattern["tenant"] if pattern else None), None
+
+
+def _sent_key(headers: list[tuple[bytes, bytes]]) -> str | None:
+    """The key in the Authorization header; None if it is missing, malformed or there twice."""
+    given = [value for name, value in headers if name == b"authorization"]
+    match = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
+    return None if match is None else match[1].decode("ascii")
 
 
 def _lookup(world: World, value: str) -> tuple[str, str, str, str, str, int, int, int | None, float | None] | None:

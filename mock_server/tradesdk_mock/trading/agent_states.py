@@ -1,4 +1,4 @@
-"""Changing agents' states, and the effect on their positions."""
+"""Changing agents' states, and the effect on their positions. Within the caller's transaction."""
 
 from __future__ import annotations
 
@@ -17,45 +17,29 @@ AgentStatus = Literal["active", "idle", "paused", "error"]
 STATUSES: tuple[AgentStatus, ...] = get_args(AgentStatus)
 
 
-def start(world: World, agent_id: str) -> None:
-    """Set the state to `active`; 409 if it already is."""
-    _set(world, agent_id, "active", "The agent is running already.")
-
-
-def stop(world: World, agent_id: str) -> None:
-    """Set the state to `idle`; 409 if it already is."""
-    _set(world, agent_id, "idle", "The agent is stopped already.")
-
-
-def set_status(world: World, agent_id: str, status: str) -> None:
-    """Set any state."""
+def set_status(world: World, agent_id: str, status: str, *, anew: bool = False) -> None:
+    """Set a state. `anew`: 409 if the agent already has it."""
     if status not in STATUSES:
         raise invalid(f"status: must be one of {', '.join(STATUSES)}")
-    _set(world, agent_id, status)
-
-
-def _set(world: World, agent_id: str, status: str, already: str | None = None) -> None:
-    """Change the state. `already`: the refusal if the agent already has it; without one, that is not an error."""
-    with world.transaction() as now:
-        before: str | None = world.store.value("SELECT status FROM agents WHERE id = ?", (agent_id,))
-        if before is None:
-            raise missing("agent", agent_id)
-        if before == status and already is not None:
-            raise conflict(already)
-        if background_tenant.is_growing(world):
-            population.ensure_background_tenant(world)
-            now = world.now()
-        signal_feed.up_to_date(world, now)
-        if before in GUARDED and status not in GUARDED:
-            _stop_watching(world, agent_id, int(now))
-        elif before not in GUARDED and status in GUARDED:
-            # Prices while it was stopped don't count. If the clock was set back, a position may have been opened
-            # later than now: it is watched from then on.
-            world.store.run("UPDATE positions SET peak_at = max(opened_at, ?) WHERE agent_id = ?", (int(now), agent_id))
-        # The state isn't configuration, so `updated_at` doesn't change.
-        if before != status:
-            world.store.run("UPDATE agents SET status = ?, since = ? WHERE id = ?", (status, now, agent_id))
-        engine.changed(world, agent_id)
+    before: str | None = world.store.value("SELECT status FROM agents WHERE id = ?", (agent_id,))
+    if before is None:
+        raise missing("agent", agent_id)
+    if before == status and anew:
+        raise conflict(f"The agent is {'running' if status == 'active' else 'stopped'} already.")
+    if background_tenant.is_growing(world):
+        population.ensure_background_tenant(world)
+    now = world.now()
+    signal_feed.up_to_date(world, now)
+    if before in GUARDED and status not in GUARDED:
+        _stop_watching(world, agent_id, int(now))
+    elif before not in GUARDED and status in GUARDED:
+        # Prices while it was stopped don't count. If the clock was set back, a position may have been opened
+        # later than now: it is watched from then on.
+        world.store.run("UPDATE positions SET peak_at = max(opened_at, ?) WHERE agent_id = ?", (int(now), agent_id))
+    # The state isn't configuration, so `updated_at` doesn't change.
+    if before != status:
+        world.store.run("UPDATE agents SET status = ?, since = ? WHERE id = ?", (status, now, agent_id))
+    engine.changed(world, agent_id)
 
 
 def _stop_watching(world: World, agent_id: str, now: int) -> None:

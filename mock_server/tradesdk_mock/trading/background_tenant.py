@@ -55,45 +55,33 @@ def save_progress(world: World, at: float, seq: int | None) -> None:
 
 def create(world: World) -> float:
     """Create the tenant, its wallets, its agents and their trades before the world was made. Returns that time."""
-    with world.store.transaction():
-        tenants.ensure_tenant(world, BACKGROUND_TENANT)
-        at = min(world.now(), world.created_at)
-        now = int(at)
-        wallets = [(BASE, f"House {place + 1}") for place in range(_WALLETS)]
-        native = add_wallets(world, BACKGROUND_TENANT, wallets, now)
-        agents = _add_agents(world, list(native), at)
-        builder = HistoryBuilder(world, BACKGROUND_TENANT, agents, native)
-        traded = tokens(world.seed, BASE)[:_TRADED]
-        _add_closed(world.seed, builder, agents, traded, now)
-        _add_open(world.seed, builder, agents, traded, now)
-        world.store.run(
-            "UPDATE tenants SET populated = 1, plan = 'enterprise', next_plan = NULL, created_at = min(created_at, ?)"
-            " WHERE name = ?",
-            (now - 90 * DAY, BACKGROUND_TENANT),
-        )
-        return at
+    tenants.ensure_tenant(world, BACKGROUND_TENANT)
+    at = min(world.now(), world.created_at)
+    now = int(at)
+    wallets = [(BASE, f"House {index + 1}") for index in range(_WALLETS)]
+    native = add_wallets(world, BACKGROUND_TENANT, wallets, now)
+    agents = _add_agents(world, list(native), at)
+    builder = HistoryBuilder(world, BACKGROUND_TENANT, agents, native)
+    traded = tokens(world.seed, BASE)[:_TRADED]
+    _add_closed(world.seed, builder, agents, traded, now)
+    _add_open(world.seed, builder, agents, traded, now)
+    world.store.run(
+        "UPDATE tenants SET populated = 1, plan = 'enterprise', next_plan = NULL, created_at = min(created_at, ?)"
+        " WHERE name = ?",
+        (now - 90 * DAY, BACKGROUND_TENANT),
+    )
+    return at
 
 
 def _add_agents(world: World, wallets: list[str], now: float) -> list[HistoricalAgent]:
     agents = []
-    for place in range(_AGENTS):
-        created_at = int(now) - 45 * DAY + place * HOUR
-        agents.append(
-            add_agent(
-                world,
-                BACKGROUND_TENANT,
-                _RISKS[place % len(_RISKS)],
-                name=f"house-{place + 1:02}",
-                status=_STATUSES[place % len(_STATUSES)],
-                chain_id=BASE,
-                wallet_id=wallets[place % _WALLETS],
-                min_confidence=_CONFIDENCES[place % len(_CONFIDENCES)],
-                max_positions=_MOST[place % len(_MOST)],
-                created_at=created_at,
-                updated_at=created_at + 7 * HOUR,
-                since=now,
-            )
-        )
+    for index in range(_AGENTS):
+        status, wallet = _STATUSES[index % len(_STATUSES)], wallets[index % _WALLETS]
+        confidence, most = _CONFIDENCES[index % len(_CONFIDENCES)], _MOST[index % len(_MOST)]
+        created_at = int(now) - 45 * DAY + index * HOUR
+        columns = (f"house-{index + 1:02}", status, BASE, wallet, confidence, most, created_at)
+        risk = _RISKS[index % len(_RISKS)]
+        agents.append(add_agent(world, BACKGROUND_TENANT, risk, edited_after=7 * HOUR, since=now, columns=columns))
     return agents
 
 
@@ -105,11 +93,11 @@ def _plan(seed: int, traded: tuple[Token, ...], now: int) -> list[tuple[int, Tok
     """
     plan = []
     live = len(lively(seed, BASE))
-    for place, token in enumerate(traded[:-_ONLY_OPEN]):
+    for index, token in enumerate(traded[:-_ONLY_OPEN]):
         rng = SeededRandom(seed, "house", token.address, draws=64)
         # Rare, so that more than 300 tokens have enough trades: a list of top performers holds 300.
-        some = rng.below(2) + 1 if place % 40 == 39 else 3 + rng.below(4)
-        count, days = (some + 8, 6) if place < live else (some, 2)
+        some = rng.below(2) + 1 if index % 40 == 39 else 3 + rng.below(4)
+        count, days = (some + 8, 6) if index < live else (some, 2)
         first = (now - 30 * DAY) // HOUR + 1 + rng.below(24 * (28 - days))
         plan += [((first + rng.below(24 * days)) * HOUR, token, rng.unit(), rng.unit()) for _ in range(count)]
     # Stable: trades of the same hour keep their order.
@@ -138,13 +126,13 @@ def _add_open(
     idle = [agent for agent in agents if agent.status == "idle"]
     watching = [agent for agent in agents if agent not in idle]
     chosen: list[tuple[int, HistoricalAgent, Token]] = []
-    for place in range(_OPEN):
-        rng = SeededRandom(seed, "house", "open", place, draws=24)
-        if place < _ONLY_OPEN:
-            agent, token = idle[place % len(idle)], traded[-1 - place]
+    for index in range(_OPEN):
+        rng = SeededRandom(seed, "house", "open", index, draws=24)
+        if index < _ONLY_OPEN:
+            agent, token = idle[index % len(idle)], traded[-1 - index]
             at = now - 60 - rng.below(6 * HOUR)
         else:
-            agent = watching[place % len(watching)]
+            agent = watching[index % len(watching)]
             at, token = open_since(builder, agent, traded[:-_ONLY_OPEN], rng, now, guarded=True)
         agent.held[token.address] = now
         chosen.append((at, agent, token))

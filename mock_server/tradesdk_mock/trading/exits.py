@@ -81,15 +81,15 @@ def first_exit(prices: Prices, token: Token, levels: ExitLevels, peak: float, si
     while minute <= last:
         hour, start = divmod(minute, 60)
         stopped = min(60, last - hour * 60 + 1)
-        for place, price in enumerate(prices.closes(token, hour)[start:stopped], minute):
+        for end, price in enumerate(prices.closes(token, hour)[start:stopped], minute):
             inside = lower < price < upper
             if near or not inside:
-                before = max(since, place * 60 - 60)
-                found = prices.first_outside(token, max(stop, trailing), target, before, place * 60)
+                before = max(since, end * 60 - 60)
+                found = prices.first_outside(token, max(stop, trailing), target, before, end * 60)
                 if found is not None:
                     return ExitForecast(found[0], levels.reason(found[1], trailing), peak)
             if price > peak:
-                peak = max(peak, prices.usd(token, place * 60))
+                peak = max(peak, prices.usd(token, end * 60))
                 trailing = level(peak, -levels.trailing)
                 lower = max(stop, trailing) * (1 + _NEAR)
                 inside = lower < price < upper

@@ -42,6 +42,7 @@ _AGENTS = (
     ("bnb-scalper", 56, "error", (1.0, 1.0, 0.5, 2.0), 0.7, 10, 1),
     ("bnb-watch", 56, "idle", (3.0, 4.0, 2.5, 9.0), 0.95, 2, 0),
 )
+_COLUMNS = ("name", "status", "chain_id", "wallet_id", "min_confidence", "max_positions", "created_at")
 # Closed trades to write at a time.
 _AT_ONCE = 20_000
 # Attempts to find an open trade that began in the past.
@@ -53,24 +54,10 @@ def add_past(world: World, tenant: str, trades: int, now: int) -> None:
     native = add_wallets(world, tenant, _WALLETS, now)
     wallets = {chain_id: wallet_id for (chain_id, _), wallet_id in zip(_WALLETS, native, strict=True)}
     agents = list[HistoricalAgent]()
-    for place, (name, chain_id, status, risk, min_confidence, max_positions, _) in enumerate(_AGENTS):
-        created_at = now - (55 - 4 * place) * DAY
-        agents.append(
-            add_agent(
-                world,
-                tenant,
-                risk,
-                name=name,
-                status=status,
-                chain_id=chain_id,
-                wallet_id=wallets[chain_id],
-                min_confidence=min_confidence,
-                max_positions=max_positions,
-                created_at=created_at,
-                updated_at=created_at + 7 * HOUR * (place + 1),
-                since=world.now(),
-            )
-        )
+    for index, (name, chain_id, status, risk, confidence, most, _) in enumerate(_AGENTS):
+        created_at, edited_after = now - (55 - 4 * index) * DAY, 7 * HOUR * (index + 1)
+        columns = (name, status, chain_id, wallets[chain_id], confidence, most, created_at)
+        agents.append(add_agent(world, tenant, risk, edited_after=edited_after, since=world.now(), columns=columns))
     builder = HistoryBuilder(world, tenant, agents, native)
     _add_closed(world.seed, tenant, builder, agents, trades - OPEN_TRADES, now)
     _add_open(world.seed, builder, agents, now)
@@ -79,11 +66,11 @@ def add_past(world: World, tenant: str, trades: int, now: int) -> None:
 def add_wallets(world: World, tenant: str, wallets: Iterable[tuple[int, str]], now: int) -> dict[str, float]:
     """Add wallets by chain and label; ether or BNB by wallet id."""
     native = {}
-    for place, (chain_id, label) in enumerate(wallets):
+    for index, (chain_id, label) in enumerate(wallets):
         ordinal = world.store.next(tenant, "wallet")
         wallet_id = ident("wal", world.seed, tenant, ordinal)
         native[wallet_id] = initial_native(world.seed, wallet_id, chain_id)
-        created_at = now - 60 * DAY + place * 3_600
+        created_at = now - 60 * DAY + index * 3_600
         world.store.add(
             "wallets",
             id=wallet_id,
@@ -98,14 +85,25 @@ def add_wallets(world: World, tenant: str, wallets: Iterable[tuple[int, str]], n
     return native
 
 
-def add_agent(world: World, tenant: str, risk: Sequence[float], **columns: Any) -> HistoricalAgent:
-    """Add an agent with these risk rules, in the order of `RISK`, and these other columns."""
+def add_agent(
+    world: World, tenant: str, risk: Sequence[float], *, edited_after: int, since: float, columns: Sequence[Any]
+) -> HistoricalAgent:
+    """Add an agent.
+
+    Args:
+        risk: its rules in percent, in the order of `RISK`.
+        edited_after: seconds from its creation to its last change.
+        since: when its status was last set.
+        columns: the values of `_COLUMNS`.
+    """
     agent_id = ident("agt", world.seed, tenant, world.store.next(tenant, "agent"))
     rules = dict(zip(RISK, risk, strict=True))
-    world.store.add("agents", id=agent_id, tenant=tenant, risk=json.dumps(rules), **columns)
-    return HistoricalAgent(
-        agent_id, columns["chain_id"], columns["wallet_id"], columns["status"], rules, columns["max_positions"]
+    row = dict(zip(_COLUMNS, columns, strict=True))
+    edited_at = row["created_at"] + edited_after
+    world.store.add(
+        "agents", id=agent_id, tenant=tenant, risk=json.dumps(rules), **row, updated_at=edited_at, since=since
     )
+    return HistoricalAgent(agent_id, row["chain_id"], row["wallet_id"], row["status"], rules, row["max_positions"])
 
 
 def _add_closed(
@@ -122,11 +120,11 @@ def _add_closed(
     at = now - 30 * DAY
     made: list[Trade] = []
     digest = ledger.digests(seed, "trd", tenant)
-    for place, ordinal in enumerate(builder.ordinals("trade", count)):
+    for index, ordinal in enumerate(builder.ordinals("trade", count)):
         trade_id = "trd_" + digest(str(ordinal))[:24]
         # An id is random enough for four numbers, which saves time: there may be a million trades.
         when, who, which, how_long = (int(trade_id[start : start + 6], 16) / (1 << 24) for start in (4, 10, 16, 22))
-        agent, at = builder.next_free(max(at, now - 30 * DAY + int((place + when) * step)), int(who * len(agents)))
+        agent, at = builder.next_free(max(at, now - 30 * DAY + int((index + when) * step)), int(who * len(agents)))
         token = _another_token(agent, choices[agent.chain_id], which)
         hold = max(1, int(shortest + (longest - shortest) * how_long))
         made.append(builder.closed(trade_id, agent, token, at, hold))
@@ -139,10 +137,10 @@ def _add_closed(
 
 def _another_token(agent: HistoricalAgent, choice: tuple[Token, ...], roll: float) -> Token:
     """A token that the agent doesn't hold."""
-    place = int(roll * len(choice))
-    while choice[place].address in agent.held:
-        place = (place + 1) % len(choice)
-    return choice[place]
+    index = int(roll * len(choice))
+    while choice[index].address in agent.held:
+        index = (index + 1) % len(choice)
+    return choice[index]
 
 
 def _add_open(seed: int, builder: HistoryBuilder, agents: list[HistoricalAgent], now: int) -> None:
@@ -150,8 +148,8 @@ def _add_open(seed: int, builder: HistoryBuilder, agents: list[HistoricalAgent],
     chosen: list[tuple[int, HistoricalAgent, Token]] = []
     for agent, (*_, count) in zip(agents, _AGENTS, strict=True):
         agent.has_room(now, None)  # removes what it has sold by now
-        for place in range(count):
-            rng = SeededRandom(seed, "open", agent.id, place, draws=2 * _TRIES)
+        for index in range(count):
+            rng = SeededRandom(seed, "open", agent.id, index, draws=2 * _TRIES)
             at, token = open_since(builder, agent, lively(seed, agent.chain_id), rng, now, agent.status != "error")
             agent.held[token.address] = now
             chosen.append((at, agent, token))
@@ -259,8 +257,8 @@ class HistoryBuilder:
         """(an agent with room for a token, second): the first one from `first` on, later when there is none."""
         count = len(self._agents)
         while True:
-            for place in range(first, first + count):
-                agent = self._agents[place % count]
+            for index in range(first, first + count):
+                agent = self._agents[index % count]
                 if agent.has_room(at, address):
                     return agent, at
             at = min(until for agent in self._agents for until in agent.held.values())
@@ -286,8 +284,8 @@ class HistoryBuilder:
         hour, second = divmod(at, HOUR)
         if second:
             return self._prices.usd(token, at)
-        day, place = divmod(hour, 24)
-        return significant(significant(self._day(token, day)[0][place], DIGITS) * self._rates[day][place], DIGITS)
+        day, index = divmod(hour, 24)
+        return significant(significant(self._day(token, day)[0][index], DIGITS) * self._rates[day][index], DIGITS)
 
     def _bought(self, trade_id: str, agent: HistoricalAgent, token: Token, at: int) -> Trade:
         entry, rate = self._prices_at(token, at)
@@ -325,12 +323,12 @@ class HistoryBuilder:
         while hour <= last:
             day, start = divmod(hour, 24)
             stopped = min(24, last - day * 24 + 1)
-            for place, price in enumerate(self._day(token, day)[1][start:stopped], hour):
+            for end, price in enumerate(self._day(token, day)[1][start:stopped], hour):
                 if not lower < price < upper:
                     trailing_stop = level(significant(peak, DIGITS), -levels.trailing)
-                    by = levels.reason(self.usd(token, place * HOUR), trailing_stop)
+                    by = levels.reason(self.usd(token, end * HOUR), trailing_stop)
                     if by is not None:
-                        return place * HOUR, by
+                        return end * HOUR, by
                 if price > peak:
                     peak = price
                     lower = max(stop, peak * kept) * (1 + _NEAR)

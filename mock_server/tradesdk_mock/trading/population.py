@@ -38,27 +38,25 @@ def populate(world: World, tenant: str, *, trades: int = 250) -> Populated:
     """
     if not history.OPEN_TRADES <= trades <= 1_000_000:
         raise MockServerError(f"populate: trades must be from {history.OPEN_TRADES} to 1,000,000")
-    with world.store.transaction():
-        if tenant == BACKGROUND_TENANT:
-            ensure_background_tenant(world)
-            signal_feed.catch_up(world)
-        tenants.ensure_tenant(world, tenant)
-        if not world.store.value("SELECT populated FROM tenants WHERE name = ?", (tenant,)):
-            now = world.second()
-            world.store.run(
-                "UPDATE tenants SET populated = 1, created_at = min(created_at, ?) WHERE name = ?",
-                (now - 90 * history.DAY, tenant),
-            )
-            history.add_past(world, tenant, trades, now)
-            engine.forget(world)
-        return Populated(*(world.store.count(table, tenant) for table in ("wallets", "agents", "trades", "positions")))
+    if tenant == BACKGROUND_TENANT:
+        ensure_background_tenant(world)
+        signal_feed.catch_up(world)
+    tenants.ensure_tenant(world, tenant)
+    if not world.store.value("SELECT populated FROM tenants WHERE name = ?", (tenant,)):
+        now = world.second()
+        world.store.run(
+            "UPDATE tenants SET populated = 1, created_at = min(created_at, ?) WHERE name = ?",
+            (now - 90 * history.DAY, tenant),
+        )
+        history.add_past(world, tenant, trades, now)
+        engine.forget(world)
+    return Populated(*(world.store.count(table, tenant) for table in ("wallets", "agents", "trades", "positions")))
 
 
 def ensure_background_tenant(world: World) -> None:
     """Create the background tenant once. It is as old as the world: its agents trade on all signals published since."""
     if not background_tenant.is_ready(world):
-        with world.store.transaction():
-            _build_background_tenant(world)
+        _build_background_tenant(world)
 
 
 def is_background_behind(world: World) -> bool:
@@ -72,8 +70,8 @@ def is_background_behind(world: World) -> bool:
 def _build_background_tenant(world: World, within: float | None = None) -> bool:
     """Returns whether it is ready."""
     start, seq = background_tenant.progress(world) or (background_tenant.create(world), 0)
-    place = signal_feed.replay(world, BACKGROUND_TENANT, start, seq, within=within)
-    background_tenant.save_progress(world, start, place)
-    if place is None:
+    reached = signal_feed.replay(world, BACKGROUND_TENANT, start, seq, within=within)
+    background_tenant.save_progress(world, start, reached)
+    if reached is None:
         engine.forget(world)
-    return place is None
+    return reached is None

@@ -303,7 +303,7 @@ def new_signals(world: World, chain_id: int, seq: int, now: float) -> tuple[list
         f" ORDER BY seq LIMIT {_STREAM_BATCH}",
         (seq, chain_id),
     )
-    signals: list[tuple[int, Record]] = [(place, dict(zip(FIELDS, wire, strict=True))) for place, *wire in rows]
+    signals: list[tuple[int, Record]] = [(number, dict(zip(FIELDS, wire, strict=True))) for number, *wire in rows]
     return signals, signals[-1][0] if signals else max(seq, last), next_due(world)
 
 

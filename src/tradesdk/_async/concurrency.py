@@ -5,38 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial, wraps
-from inspect import iscoroutinefunction
-from typing import Any, ParamSpec, TypeVar, cast
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
 import anyio.to_thread
 from anyio.lowlevel import checkpoint_if_cancelled, current_token
 
-from .._http import arguments
 from .._system.clock import Clock
 from .._system.forks import bind
 from ..errors import TradeError
 
 T = TypeVar("T")
 P = ParamSpec("P")
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
-    """`arguments.argument_called` for a method; a coroutine function stays one."""
-
-    def named(method: F) -> F:
-        checked = arguments.argument_called(right, not_=not_)(method)
-
-        @wraps(method)
-        async def awaited(*args: Any, **given: Any) -> Any:
-            return await checked(*args, **given)
-
-        return cast(F, awaited) if iscoroutinefunction(method) else checked
-
-    return named
 
 
 class AsyncSemaphore:

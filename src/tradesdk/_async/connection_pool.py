@@ -136,7 +136,7 @@ class AsyncConnectionPool:
         self._home = AsyncLoopBinding()
 
     async def _connection(self) -> AsyncDeadlineConnection:
-        while (connection := _taken(self._idle)) is not None:
+        while (connection := _popped(self._idle)) is not None:
             if not connection.has_expired():
                 return connection
             await connection.aclose()
@@ -170,11 +170,11 @@ class AsyncConnectionPool:
             self._home.check()
         self._closed = True
         self._checked = None
-        while (connection := _taken(self._idle)) is not None:
+        while (connection := _popped(self._idle)) is not None:
             await connection.aclose()
 
 
-def _taken(idle: list[AsyncDeadlineConnection]) -> AsyncDeadlineConnection | None:
+def _popped(idle: list[AsyncDeadlineConnection]) -> AsyncDeadlineConnection | None:
     """The connection that was used last, or None. Another thread may take it after the check, hence the `except`."""
     try:
         return idle.pop() if idle else None

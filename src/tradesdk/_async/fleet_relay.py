@@ -124,8 +124,8 @@ class AsyncFleetRelay:
         try:
             async with repeated(self._relay.renew, self._lease / 3, stream.aclose), stream:
                 async for item in stream:
-                    if isinstance(item, StreamSignal | Gap):
-                        await self._add(item)
+                    if isinstance(item, StreamSignal | Gap) and (found := storable(item)) is not None:
+                        await in_thread(self._relay.add, found)
             if not self._interruptible.shut:
                 raise TradeError("the stream of signals was closed")
         except LeaseLostError:
@@ -133,11 +133,6 @@ class AsyncFleetRelay:
             event("fleet_relay_lost", text, chain=self.chain)
         finally:
             self._interruptible.watch(None)
-
-    async def _add(self, item: StreamSignal | Gap) -> None:
-        found = storable(item)
-        if found is not None:
-            await in_thread(self._relay.add, found)
 
     def _leave(self) -> None:
         try:

@@ -160,11 +160,13 @@ class AsyncMarketClient(AsyncBaseClient):
         )
         if api_key is not None and not send_api_key:
             raise ConfigError(
-                "api_key= has no effect without send_api_key=True: market data is paid for, without a key"
+                "api_key= has no effect without send_api_key=True: market data is paid for, without a key",
+                hint="leave api_key= out, or pass send_api_key=True if the service wants the key as well",
             )
         if rate_limiter is not None and not send_api_key:
             raise ConfigError(
-                "rate_limiter= has no effect without send_api_key=True: it is for the rate limit of a key"
+                "rate_limiter= has no effect without send_api_key=True: it is for the rate limit of a key",
+                hint="leave rate_limiter= out, or pass send_api_key=True if the service wants the key as well",
             )
         if witness is not None:
             from .chain_witness import AsyncChainWitness
@@ -405,7 +407,7 @@ def _witness_of_environment(clock: Clock) -> AsyncChainWitness | None:
         return AsyncChainWitness(*os.environ["TRADE_RPC_URL"].split(), clock=clock)
     except ConfigError as error:
         problem = f"TRADE_RPC_URL: {error.message}"
-    raise ConfigError(problem)  # outside of the handler: frames of that error contain the URLs
+    raise ConfigError(problem, hint=settings.A_NODE)  # outside of the handler: frames of that error contain the URLs
 
 
 def _signer_of_environment() -> Callable[[], Signer] | None:

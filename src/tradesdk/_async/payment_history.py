@@ -5,12 +5,14 @@ from __future__ import annotations
 import builtins  # `list` is a method below
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from .._http.arguments import flags, optional_identifier, required_text, seconds, whole
+from .._market import ENDPOINTS
 from .._values.payment import GRACE, Payment, PaymentStage, origin_of
-from .._values.text import printable, without_keys
+from .._values.text import display, printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
+from ..models.market import MarketModel
 from ..payments.budget import Spending
 from ..payments.ledger.changes import Collect, Mark
 from ..payments.ledger.rules import addresses, recipients_of, secret_of, with_address
@@ -22,6 +24,8 @@ from ..payments.signing.signer import Asked
 from .concurrency import in_thread
 from .purchase_driver import AsyncPurchaseDriver
 from .signing import ask_signer
+
+D = TypeVar("D", bound=MarketModel)
 
 
 class AsyncPayments:
@@ -80,7 +84,13 @@ class AsyncPayments:
         buyer = self._driver.buyer
         return await in_thread(buyer.ledger.spending, buyer.budget, now=buyer.clock.now())
 
-    async def resume(self, payment_id: str) -> MarketResult[Any]:
+    @overload
+    async def resume(self, payment_id: str) -> MarketResult[MarketModel]: ...
+
+    @overload
+    async def resume(self, payment_id: str, data: type[D]) -> MarketResult[D]: ...
+
+    async def resume(self, payment_id: str, data: type[Any] = MarketModel) -> MarketResult[Any]:
         """Resend a payment with the same bytes, and return what it bought. It cannot be taken twice.
 
         This also works in another process, and needs no signer. The answer is kept in the ledger, and resuming again
@@ -88,13 +98,26 @@ class AsyncPayments:
         it is: see `answered_at` of the result. With a witness, a payment whose outcome stays unknown is settled by the
         chain's verdict, as in `reconcile`; the error then has its new state.
 
+        Args:
+            payment_id: the payment.
+            data: the type of what it bought, which is then the type of the result's `data`: `TokenResults[TokenPrice]`
+                for `token_prices`, `TopPerformers`, and so on.
+
         Raises:
+            InvalidArgumentError: it bought something else than `data`. Nothing was sent.
             PaymentOutcomeUnknownError: the outcome is still unknown, or the payment has expired.
             PaymentUndeliveredError: it was taken before, and the answer is not sent again.
             PaymentRefusedError: there is nothing to resend; `code` says why.
+
+        Example:
+            ```python
+            result = await market.payments.resume(error.payment.id, TokenResults[TokenPrice])
+            ```
         """
+        payment = await self.get(payment_id)
+        self._check_bought(payment, data)
         try:
-            return await self._driver.resume(await self.get(payment_id))
+            return await self._driver.resume(payment)
         except PaymentError as error:
             payment = await self.get(payment_id)
             if not payment.is_unresolved(self._now(payment)):
@@ -107,6 +130,16 @@ class AsyncPayments:
                 raise
         raise blocking_error(await self.get(payment_id))
 
+    def _check_bought(self, payment: Payment, data: object) -> None:
+        endpoint = ENDPOINTS.get(payment.url.removeprefix(self._driver.session.base_url))
+        if endpoint is None:  # of another service, which the driver refuses
+            return
+        if not isinstance(data, type) or not issubclass(endpoint.answer, data):
+            bought, named = endpoint.answer.__name__, getattr(data, "__name__", display(data))
+            raise InvalidArgumentError(
+                f"payment {payment.id} bought {bought}, not {named}", hint=f"pass {bought} as data=, or leave it out"
+            )
+
     async def reconcile(self) -> Reconciliation:
         """Resend payments with an unknown outcome, and list those that a person must check.
 
@@ -117,14 +150,14 @@ class AsyncPayments:
 
         Answers are kept in the ledger as well: `resume` returns them again if this call is interrupted.
         """
-        delivered: builtins.list[MarketResult[Any]] = []
+        delivered: builtins.list[MarketResult[MarketModel]] = []
         try:
             return await self._reconcile(delivered)
         except BaseException:
             await self._driver.reopen(delivered)
             raise
 
-    async def _reconcile(self, delivered: builtins.list[MarketResult[Any]]) -> Reconciliation:
+    async def _reconcile(self, delivered: builtins.list[MarketResult[MarketModel]]) -> Reconciliation:
         failed: builtins.list[tuple[Payment, TradeError]] = []
         await self._driver.sync_clock()
         for payment in await self._all(PaymentStage.SENT):

@@ -40,7 +40,7 @@ _GRANTED = RateClaim(id="granted")
 
 @runtime_checkable
 class AsyncRateLimiter(Protocol):
-    """Says when requests may be sent. Pass one to clients as `rate_limiter=`; several may share it."""
+    """Decides when requests may be sent. Pass one to clients as `rate_limiter=`; several may share it."""
 
     @property
     def rate_limit(self) -> RateLimit | None:
@@ -48,7 +48,7 @@ class AsyncRateLimiter(Protocol):
         ...
 
     async def claim(self, name: str, /) -> RateClaim:
-        """Ask for one request, just before it is sent. A claim that has to wait asks again after `wait` seconds.
+        """Ask for one request, just before it is sent. If it has to wait, `claim` is called again after that.
 
         Args:
             name: which rate limit it is: a hash of the API key that the request is sent with.
@@ -200,14 +200,12 @@ class AsyncSession:
         refused = status_error(request.method, self.base_url + request.target, response, now=self.clock.now())
         if self.key is not None:
             refused.message = self.key.hidden_in(refused.message)
-            refused.args = (refused.message,)
             refused.service_code = refused.service_code and self.key.hidden_in(refused.service_code)
         elif refused.status == 401:
             refused.message += " (no API key was sent; to send it: send_api_key=True)"
-            refused.args = (refused.message,)
         if self.api == "market" and refused.status == 404 and not is_of_market_data(refused):
             refused.message += " (market data may have an address of its own: base_url= or TRADE_MARKET_BASE_URL)"
-            refused.args = (refused.message,)
+        refused.args = (refused.message,)
         return refused
 
     def read(self, request: Request[T], response: RawResponse) -> T:
@@ -379,14 +377,10 @@ class AsyncSession:
             headers.append((b"Content-Type", b"application/json"))
         return headers
 
-    @property
-    def limit_name(self) -> str:
-        """The name of the rate limit: the same for all clients with this key; empty for this client's own limiter."""
-        return "" if self.rate_limiter is None or self.key is None else self.key.rate_limit_name(self.api)
-
     async def claim(self, request: Request[T], give_up: float) -> RateClaim:
         """Wait until the rate limit allows one request."""
-        name = self.limit_name
+        # The same name for all clients with this key; empty for this client's own limiter.
+        name = "" if self.rate_limiter is None or self.key is None else self.key.rate_limit_name(self.api)
         if not self.throttle:
             return RateClaim(name=name) if name else _NO_CLAIM
         while wait := (claim := await self.limiter.claim(name)).wait:

@@ -7,7 +7,7 @@ wait, read the history) until there is one. Entering, or the first call, opens t
 Who waits: only the consumer, in `_interruptible.run`. `aclose`, from any task, interrupts it there, and iterating ends.
 `ack` may be called from any task. Checkpoints are written in threads.
 
-A signal is acknowledged when the consumer asks for the next item (`_taken`), or by `ack`. A `TradeError` ends the
+A signal is acknowledged when the consumer asks for the next item (`_handed_out`), or by `ack`. A `TradeError` ends the
 stream. A cancellation closes the connection; the next call reconnects and reads what was missed from the history.
 """
 
@@ -89,7 +89,7 @@ class AsyncSignalStream(Generic[ItemT]):
         self._connection = AsyncStreamConnection(self._session, self._interruptible, options.chain)
         self._checkpoint = options.checkpoint_file(session.base_url, session.key)
         self._saved_begin = -math.inf  # where the stream begins, as saved in the checkpoint
-        self._taken: StreamSignal | None = None  # the consumer has it and may not be done with it
+        self._handed_out: StreamSignal | None = None  # the consumer has it and may not be done with it
         self._begun = self._opened = self._entered = False
         self._error: Exception | None = None
         self._span: Span = NO_SPAN  # the span of the connection
@@ -145,9 +145,9 @@ class AsyncSignalStream(Generic[ItemT]):
         if self._interruptible.foreign:
             raise TradeError("this stream belongs to the parent process: open another one in this process")
         if self._interruptible.shut and not self._entered:
-            raise StopAsyncIteration  # the checkpoint is already released
-        if self._taken is not None:
-            await self._acknowledge_taken()
+            raise StopAsyncIteration  # the checkpoint is already closed
+        if self._handed_out is not None:
+            await self._acknowledge_handed_out()
         if self._interruptible.shut:
             raise StopAsyncIteration
         if not self._items:
@@ -161,13 +161,13 @@ class AsyncSignalStream(Generic[ItemT]):
             await self._save(self._checkpoint)  # the first signal moved the beginning back
         item = self._items.popleft()
         if self._checkpoint is not None and not self._options.manual_ack and isinstance(item, StreamSignal):
-            self._taken = item
+            self._handed_out = item
         return item  # type: ignore[return-value] # the options decide what comes
 
-    async def _acknowledge_taken(self) -> None:
-        if self._taken is not None and self._checkpoint is not None:
-            await self._acknowledge(self._checkpoint, self._taken)
-            self._taken = None
+    async def _acknowledge_handed_out(self) -> None:
+        if self._handed_out is not None and self._checkpoint is not None:
+            await self._acknowledge(self._checkpoint, self._handed_out)
+            self._handed_out = None
 
     async def _advance(self) -> None:
         if self._error is not None:
@@ -267,7 +267,7 @@ class AsyncSignalStream(Generic[ItemT]):
             try:
                 state = await in_own_thread(self._checkpoint.open)
             except BaseException:  # the next attempt opens it again
-                await self._release()
+                await self._close_checkpoint()
                 raise
         self._state.begin(state)
         self._begun = True
@@ -390,9 +390,9 @@ class AsyncSignalStream(Generic[ItemT]):
                 await self._connection.aclose()
         finally:
             if not self._entered:
-                await self._release()
+                await self._close_checkpoint()
 
-    async def _release(self) -> None:
+    async def _close_checkpoint(self) -> None:
         if self._checkpoint is not None:
             await in_own_thread(self._checkpoint.close)
 
@@ -406,7 +406,7 @@ class AsyncSignalStream(Generic[ItemT]):
             try:
                 await self._connection.aclose()
             finally:
-                await self._release()
+                await self._close_checkpoint()
             raise
         return self
 
@@ -418,7 +418,7 @@ class AsyncSignalStream(Generic[ItemT]):
     ) -> None:
         try:
             if exc_type is None:
-                await self._acknowledge_taken()
+                await self._acknowledge_handed_out()
             if self._checkpoint is not None and self._checkpoint.behind:
                 await self._save(self._checkpoint)
         except CheckpointError:

@@ -48,12 +48,11 @@ def member_name() -> str:
 
 
 class MemberLink(Link):
-    """The connection of a member. `began` is called with each new connection."""
+    """The connection of a member."""
 
     def __init__(self, server: Server, began: Callable[[Connection], object] = lambda _: None) -> None:
-        super().__init__(server)
+        super().__init__(server, began)
         self.member = member_name()
-        self._began = began
         self._inside: int | None = None
         self._after: Callable[[], object] | None = None
 
@@ -61,9 +60,6 @@ class MemberLink(Link):
         super().forked()
         self._inside, self._after = None, None
         self.member = member_name()
-
-    def began(self, db: Connection) -> None:
-        self._began(db)
 
     def run(self, *statements: Statement, patience: float = ANSWER) -> list[list[Row]]:
         """Run statements as `ask` does, one thread at a time. Raises `FleetError`."""

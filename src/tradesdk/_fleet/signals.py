@@ -24,6 +24,7 @@ from datetime import datetime
 from .._http.log_events import event
 from .._postgres.connection import Connection, Statement
 from .._postgres.server import Server
+from .._postgres.session import UNLIMITED
 from .._system.clock import SystemClock
 from .._values.row import Row
 from ..errors import FleetError
@@ -253,11 +254,6 @@ _MOVE = """
     FROM last WHERE source = $1 AND name = $2 AND last.seq IS NOT NULL RETURNING g.time
 """
 _NEXT = "SELECT extract(epoch FROM min(until) - clock_timestamp())::float8 FROM pending WHERE source = $1 AND name = $2"
-# Many signals may take longer than the limit on transactions. No other transaction waits for this one.
-_UNLIMITED = (
-    "SELECT CASE WHEN current_setting('server_version_num')::int >= 170000 "
-    "THEN set_config('transaction_timeout', '0', true) END"
-)
 _PUT = """
     INSERT INTO pending
     SELECT $1, $2, $3 + number, id, body, time, '', 'epoch', tries
@@ -308,28 +304,25 @@ class Member:
         self._owner, self._at_once = ("", 1) if group else (self.link.member, AT_ONCE)
         self._who = (self._source, group or self.link.member)
         self._key = f"signals/{chain}/{group}" if group else f"signals/{chain}"
-        self._joined = self._woken = False
+        self._joined = False
         self._time = self._before = self._beat_at = 0.0
         self._held: dict[str, datetime] = {}
         self._done: set[str] = set()
         self._recent: deque[str] = deque(maxlen=10 * AT_ONCE)
 
     def _began(self, db: Connection) -> None:
-        db.add_notify_handler(lambda _: self._wake())
         db.run([(f'LISTEN "{_channel(self._place)}"', ())])
-
-    def _wake(self) -> None:
-        self._woken = True
 
     @property
     def descriptor(self) -> int:
         """The socket that becomes readable when there is something new; -1: look at once."""
-        db = self.link.db
-        return -1 if db is None or db.closed or self._woken else db.fileno()
+        return -1 if self.link.db is None else self.link.db.descriptor
 
     def look(self) -> None:
         """Take what there is into `items`."""
-        self._woken, self.wait = False, 0.0
+        self.wait = 0.0
+        if self.link.db is not None:
+            self.link.db.is_notified = False
         if not self._joined:
             joining = (self._source, self._since, self._who[1], self._owner)
             self.link.run((SEEN, (self._key, self.link.member)), (_JOIN, joining))
@@ -400,7 +393,7 @@ class Member:
         missed = [item for item in found if not self._has_had(item.id)]
         with self.link.lock:  # keeps `once` of another thread out of this transaction
             try:
-                self.link.run(("BEGIN", ()), (_UNLIMITED, ()))
+                self.link.run(("BEGIN", ()), (UNLIMITED, ()))  # no other transaction waits for this one
                 for first in range(0, len(missed), _PART):
                     columns = [list(column) for column in zip(*missed[first : first + _PART], strict=True)]
                     self.link.run((_PUT, (*self._who, behind.trimmed - len(missed) + first, *columns)))

@@ -8,6 +8,7 @@ from contextlib import closing
 
 from .._postgres.problems import by_state
 from .._postgres.server import Server
+from .._postgres.session import UNLIMITED
 from .._values.row import Row
 from ..errors import FleetError
 from . import member, rate, signals
@@ -20,10 +21,6 @@ _UNKNOWN = (
     "SELECT relname::text FROM pg_class WHERE relnamespace = to_regnamespace(?) AND relname = ANY(?) AND reltuples < 0"
 )
 _ANALYSIS = 600.0
-_UNLIMITED = (
-    "SELECT CASE WHEN current_setting('server_version_num')::int >= 170000 "
-    "THEN set_config('transaction_timeout', '0', true) END"
-)
 
 
 def create(place: Server, more: Sequence[str]) -> bool:
@@ -48,7 +45,7 @@ def create(place: Server, more: Sequence[str]) -> bool:
         (unknown,) = link.run((_UNKNOWN, (schema, names)))
     for (name,) in unknown:
         with closing(MemberLink(place)) as link:
-            link.run((_UNLIMITED, ()), (f"ANALYZE {name}", ()), patience=_ANALYSIS)
+            link.run((UNLIMITED, ()), (f"ANALYZE {name}", ()), patience=_ANALYSIS)
     return False
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from functools import wraps
+from inspect import iscoroutinefunction
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
@@ -44,13 +45,21 @@ def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
     """Decorates a function: its TypeError for `not_` names `right`, as the service uses both names for a chain."""
 
     def named(function: F) -> F:
-        @wraps(function)
-        def called(*args: Any, **given: Any) -> Any:
+        def check(given: Mapping[str, object]) -> None:
             if not_ in given:
                 raise TypeError(f"{function.__qualname__}() has no argument {not_}=; here it is called {right}=")
+
+        @wraps(function)
+        def called(*args: Any, **given: Any) -> Any:
+            check(given)
             return function(*args, **given)
 
-        return cast(F, called)
+        @wraps(function)
+        async def awaited(*args: Any, **given: Any) -> Any:
+            check(given)
+            return await function(*args, **given)
+
+        return cast(F, awaited if iscoroutinefunction(function) else called)
 
     return named
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from ..errors import ConfigError
 from .settings import Origin
 
-_PLACE = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s\[\]:]+)(?::(\d{1,5}))?")
+_AUTHORITY = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s\[\]:]+)(?::(\d{1,5}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +66,15 @@ def _parsed(name: str, value: str) -> Proxy:
     scheme, given, rest = value.partition("://")
     if not given:
         scheme, rest = "http", value.removeprefix("//")
-    userinfo, has_user, place = rest.rpartition("@")
-    scheme, place = scheme.lower(), re.split(r"[/?#]", place, maxsplit=1)[0]
+    userinfo, has_user, authority = rest.rpartition("@")
+    scheme, authority = scheme.lower(), re.split(r"[/?#]", authority, maxsplit=1)[0]
     if scheme not in ("http", "https", "socks5", "socks5h"):
         raise unusable(name, "only http, https and socks5 proxies work")
-    found = _PLACE.fullmatch(place)
+    found = _AUTHORITY.fullmatch(authority)
     if found is None or not 0 < int(found[2] or 1) < 65536:
         raise unusable(name, "it is not a URL such as http://proxy.example:3128")
     user, _, password = userinfo.partition(":")
-    return Proxy(name, f"{scheme}://{place}", (unquote(user), unquote(password)) if has_user else None)
+    return Proxy(name, f"{scheme}://{authority}", (unquote(user), unquote(password)) if has_user else None)
 
 
 def unusable(name: str, reason: str) -> ConfigError:

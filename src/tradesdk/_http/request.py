@@ -121,14 +121,17 @@ def raw_request(
     if method not in _OPERATIONS:
         raise InvalidArgumentError(f"method must be one of {', '.join(_OPERATIONS)}", hint='write method="GET"')
     if not isinstance(path, str) or not path.startswith("/") or path.startswith("//"):
-        raise InvalidArgumentError('path must start with one slash, such as "/v1/account"')
+        raise InvalidArgumentError("path must start with one slash", hint='write path="/v1/account"')
     if "?" in path or "#" in path:
-        raise InvalidArgumentError("path must not contain ? or #; pass the query as query={...}")
+        hint = 'pass what is behind the ? as query={"chain": 8453}'
+        raise InvalidArgumentError("path must not contain ? or #", hint=hint)
     if any(segment in (".", "..") for segment in unquote(path).split("/")):
-        raise InvalidArgumentError("path must not contain . or .. as a segment")
+        hint = "write the whole path, without . and .."
+        raise InvalidArgumentError("path must not contain . or .. as a segment", hint=hint)
     if "\\" in path or not path.isascii() or not path.isprintable() or " " in path:
         raise InvalidArgumentError(
-            "path must be printable ASCII without spaces or backslashes; percent-encode other characters"
+            "path must be printable ASCII without spaces or backslashes",
+            hint="write other characters percent-encoded: urllib.parse.quote(path)",
         )
     return Request(
         method,
@@ -156,11 +159,13 @@ def encode_query(query: Mapping[str, Any]) -> str:
             {key: str(value).lower() if isinstance(value, bool) else value for key, value in given.items()}
         )
     except UnicodeEncodeError:
-        raise InvalidArgumentError("the query cannot be sent as UTF-8") from None
+        hint = "remove the lone surrogate from its texts"
+        raise InvalidArgumentError("the query cannot be sent as UTF-8", hint=hint) from None
 
 
 def encode_body(body: Any) -> bytes:
     try:
         return json_bytes(body)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"the body cannot be sent as JSON: {error}") from None
+        hint = "pass dicts, lists, texts, finite numbers, True, False and None only"
+        raise InvalidArgumentError(f"the body cannot be sent as JSON: {error}", hint=hint) from None

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+from .._values.hints import of_request
 from .._values.http import RawResponse, is_loopback, parse_json, read_json
 from .._values.text import printable
 from ..errors import APIConnectionError, APIResponseError, APIStatusError, status_error_class
@@ -34,7 +35,7 @@ class BodyReader:
     def __init__(self, status: int, content_encoding: str) -> None:
         self._ok = 200 <= status < 300
         self._room = MAX_BODY if self._ok else MAX_ERROR_BODY
-        self._taken, self._most = 0, 2 * self._room  # gzip data can be endless and decompress to nothing
+        self._received, self._most = 0, 2 * self._room  # gzip data can be endless and decompress to nothing
         self._chunks: list[bytes] = []
         self._members = 1
         self.problem: str | None = None
@@ -46,7 +47,7 @@ class BodyReader:
 
     def feed(self, chunk: bytes) -> bool:
         """Add a chunk; False when no more is needed."""
-        self._taken += len(chunk)
+        self._received += len(chunk)
         if self._gzip is None:
             return self._collect(chunk)
         while True:
@@ -72,7 +73,7 @@ class BodyReader:
         self._room -= len(piece)
         if self._room < 0:
             self._chunks[-1] = piece[: self._room]
-        if self._room < 0 or self._taken > self._most:
+        if self._room < 0 or self._received > self._most:
             if self._ok:
                 self.problem = f"it is larger than {MAX_BODY // 1024 // 1024} MiB"
             return False
@@ -81,7 +82,7 @@ class BodyReader:
     def content(self) -> bytes:
         """The body as read; `problem` is set if something is wrong with it."""
         body = b"".join(self._chunks)
-        unfinished = self._gzip is not None and not self._gzip.eof and self._taken > 0
+        unfinished = self._gzip is not None and not self._gzip.eof and self._received > 0
         if unfinished and self.problem is None and self._room >= 0:
             self.problem, self.cut_short = "its gzip is cut short", True
         return body
@@ -113,7 +114,7 @@ def status_error(method: str, url: str, response: RawResponse, *, now: float) ->
     if not message:
         message = _plain_reason(response)
     wait = server_wait(response.headers, now) if response.status in (429, 503) else None
-    return status_error_class(response.status, service_code)(
+    error = status_error_class(response.status, service_code)(
         message,
         method=method,
         url=url,
@@ -124,6 +125,9 @@ def status_error(method: str, url: str, response: RawResponse, *, now: float) ->
         retry_at=moment_after(now, wait),
         rate_limit=rate_limit(response.headers),
     )
+    if own := of_request(response.status, method, url):
+        error._set_hint(own)
+    return error
 
 
 def is_of_market_data(error: APIStatusError) -> bool:

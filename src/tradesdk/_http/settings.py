@@ -137,15 +137,9 @@ class ApiKey:
         return hashlib.sha256(f"{api} rate limit ".encode() + self.header()).hexdigest()[:16]
 
     def hidden_in(self, text: str) -> str:
-        """`text` with the key replaced by `****`: a service may repeat it, as it is, in JSON or in a URL."""
-        if len(self.__last) >= 8:  # shorter keys may be part of a word
-            for form in {
-                self.__last,
-                json.dumps(self.__last)[1:-1],
-                self.__last.replace("/", "\\/"),
-                quote(self.__last, ""),
-            }:
-                text = text.replace(form, "****")
+        """`text` with the key replaced by `****`."""
+        for form in spellings(self.__last):
+            text = text.replace(form, "****")
         return text
 
     def without(self, response: RawResponse) -> RawResponse:
@@ -159,6 +153,13 @@ class ApiKey:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an API key cannot be pickled")
+
+
+def spellings(secret: str) -> set[str]:
+    """A secret as a service may repeat it: as it is, in JSON, in a URL. None of a short one: a word may hold it."""
+    if len(secret) < 8:
+        return set()
+    return {secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/"), quote(secret, safe="")}
 
 
 def _bad_key(message: str) -> ConfigError:
@@ -303,13 +304,16 @@ def canonical_host(parts: SplitResult) -> str:
     return host
 
 
+A_NODE = "set it to the URL of a node, such as https://mainnet.base.org"
+
+
 def rpc_url(given: object) -> tuple[str, SecretPath]:
     """Scheme and host of a node's URL, and its path with its query, which may contain a key."""
     if not isinstance(given, str) or not given.strip():
-        raise ConfigError("an RPC URL must be the URL of a node, such as https://mainnet.base.org")
+        raise ConfigError("an RPC URL must be a text", hint=A_NODE)
     url = given.strip()
     if not url.isprintable() or " " in url or "\\" in url or "#" in url:
-        raise ConfigError("the RPC URL contains a space, a backslash, a # or a control character")
+        raise ConfigError("the RPC URL contains a space, a backslash, a # or a control character", hint=A_NODE)
     try:
         parts = urlsplit(url)
         host = check_base_url(
@@ -319,9 +323,9 @@ def rpc_url(given: object) -> tuple[str, SecretPath]:
             name="RPC URL",
         )
     except ValueError:
-        raise ConfigError("the RPC URL cannot be read") from None
+        raise ConfigError("the RPC URL cannot be read", hint=A_NODE) from None
     except ConfigError as error:  # raised again with another hint
-        raise ConfigError(error.message) from None
+        raise ConfigError(error.message, hint=A_NODE) from None
     path = quote(parts.path or "/", safe=_IN_PATH)
     return host, SecretPath(f"{path}?{quote(parts.query, safe=_IN_PATH + '?')}" if parts.query else path)
 
@@ -341,7 +345,7 @@ def continue_for(seconds: float) -> float:
 def instance(name: str, value: object, kind: type, expected: str) -> None:
     """Refuse a setting of the wrong type now, not at its first use."""
     if value is not None and not isinstance(value, kind):
-        raise ConfigError(f"{name} must be {expected}, not {type(value).__name__}")
+        raise ConfigError(f"{name} must be {expected}, not {type(value).__name__}", hint=f"pass {expected} as {name}")
 
 
 def http_client(given: object, kind: str) -> None:
@@ -350,7 +354,8 @@ def http_client(given: object, kind: str) -> None:
     if bases and not any(
         base.__name__ == kind and base.__module__.partition(".")[0] in ("httpx", "httpx2") for base in bases
     ):
-        raise ConfigError(f"http_client must be an httpx.{kind} or httpx2.{kind}, not {type(given).__name__}")
+        message = f"http_client must be an httpx.{kind} or httpx2.{kind}, not {type(given).__name__}"
+        raise ConfigError(message, hint=f"write http_client=httpx.{kind}(), or leave it out")
 
 
 def rate_limiter(given: object, kind: type) -> None:
@@ -361,9 +366,10 @@ def rate_limiter(given: object, kind: type) -> None:
 
     name = kind.__name__
     if isinstance(given, type) or not isinstance(given, kind):
-        raise ConfigError(f"rate_limiter must be an object with the methods of {name}")
+        message = f"rate_limiter must be an object with the methods of {name}"
+        raise ConfigError(message, hint="pass a FleetRateLimiter, or an object of your own with these methods")
     if iscoroutinefunction(getattr(given, "claim", None)) != iscoroutinefunction(getattr(kind, "claim", None)):
-        raise ConfigError(f"rate_limiter is of the other flavor: this client takes a {name}")
+        raise ConfigError(f"rate_limiter is of the other flavor: this client takes a {name}", hint=f"pass a {name}")
 
 
 def policy(given: RetryPolicy, max_retries: int | None) -> RetryPolicy:

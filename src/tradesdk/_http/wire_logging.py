@@ -14,20 +14,18 @@ enough, because bodies are large and show what an account has and does. `record.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-from urllib.parse import quote
 
 from .log_events import log, wire
+from .settings import spellings
 
 HIDDEN = "****"
 LONGEST_BODY = 4 * 1024
 """The most bytes of a body in a log line."""
 
-_SHORTEST = 8  # shorter secrets may be part of a word
 _NAMES = re.compile(r"auth|cookie|secret|token|api[-_]?key|signature|passw", re.IGNORECASE)
 _HARMLESS = {"www-authenticate", "proxy-authenticate"}
 _SIGNATURE = re.compile(r"(?<![0-9a-fA-F])(0[xX])?[0-9a-fA-F]{128}(?:[0-9a-fA-F]{2})?(?![0-9a-fA-F])")
@@ -118,19 +116,11 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
     """
     text = _FIELD.sub(rf"\g<1>{HIDDEN}", text)
     text = _SIGNATURE.sub(rf"\g<1>{HIDDEN}", text)
-    forms = [form for secret in secrets for form in _forms(secret)]
+    forms = [form for secret in secrets for form in spellings(secret) if form not in HIDDEN]
     while found := [form for form in forms if form in text]:  # repeated: a replacement may complete another secret
         for form in found:
             text = text.replace(form, HIDDEN)
     return text
-
-
-def _forms(secret: str) -> Iterator[str]:
-    if len(secret) < _SHORTEST:
-        return
-    for form in (secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/"), quote(secret, safe="")):
-        if form not in HIDDEN:
-            yield form
 
 
 def _secrets_of(pairs: Iterable[tuple[str, str]]) -> set[str]:

@@ -106,9 +106,9 @@ def _usable(key: str, name: str) -> str:
     try:
         return check_api_key(key)
     except ConfigError as error:
-        said = error.message
+        problem = error.message
     raise ConfigError(
-        f"profile {name}: {said}", code="invalid_api_key", hint=f"save it again: trade login --profile {name}"
+        f"profile {name}: {problem}", code="invalid_api_key", hint=f"save it again: trade login --profile {name}"
     )
 
 

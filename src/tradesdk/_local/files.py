@@ -39,7 +39,7 @@ class SettingsFile:
     @staticmethod
     def is_foreign(found: os.stat_result) -> bool:
         """Whether a file belongs to another user, other than root: then it is not read."""
-        return is_foreign(found)
+        return os.name != "nt" and found.st_uid not in (0, os.geteuid())
 
     @classmethod
     def read(cls, path: Path, *, forbidden: int = 0) -> SettingsFile:
@@ -65,10 +65,10 @@ class SettingsFile:
             return tomllib.loads(self.text)
         except tomllib.TOMLDecodeError as error:
             # Do not show the line: it may be a key that was put there by mistake.
-            said = f"{str(error)[:1].lower()}{str(error)[1:]}"
+            problem = f"{str(error)[:1].lower()}{str(error)[1:]}"
         except (RecursionError, ValueError):  # Python's own error, for a number with thousands of digits
             raise invalid_profile(f"{_shown(self.path)} has a value that cannot be read", _FORM) from None
-        raise invalid_profile(f"{_shown(self.path)}: {said}", _FORM)  # that error contains the text
+        raise invalid_profile(f"{_shown(self.path)}: {problem}", _FORM)  # that error contains the text
 
 
 def own_text(path: Path, *, forbidden: int = 0) -> str | None:
@@ -91,14 +91,14 @@ def own_text(path: Path, *, forbidden: int = 0) -> str | None:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise invalid_profile(f"{shown} is not a file", "move it away")
-        if is_foreign(found):
+        if SettingsFile.is_foreign(found):
             raise invalid_profile(f"{shown} belongs to somebody else", "move it away")
         if os.name != "nt" and found.st_mode & forbidden:
             done, then = "written", ": look at its addresses, they could have your key sent elsewhere"
             if forbidden & 0o044:
                 done, then = "read", "; they may have read it: then make a new key and log in again"
-            said = f"{shown} can be {done} by others (mode {stat.S_IMODE(found.st_mode):04o})"
-            raise invalid_profile(said, f"chmod 600 {shlex.quote(shown)}{then}")
+            problem = f"{shown} can be {done} by others (mode {stat.S_IMODE(found.st_mode):04o})"
+            raise invalid_profile(problem, f"chmod 600 {shlex.quote(shown)}{then}")
         with open(descriptor, "rb", closefd=False) as stream:
             content = stream.read(_LARGEST + 1)
     if len(content) > _LARGEST:
@@ -108,10 +108,6 @@ def own_text(path: Path, *, forbidden: int = 0) -> str | None:
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
     raise invalid_profile(f"{shown} is not text in UTF-8 (line {line})", "save it as UTF-8")
-
-
-def is_foreign(found: os.stat_result) -> bool:
-    return os.name != "nt" and found.st_uid not in (0, os.geteuid())
 
 
 def _shown(path: Path) -> str:

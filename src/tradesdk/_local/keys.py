@@ -35,24 +35,24 @@ class KeyStore:
         """Service and user name of a profile's key in the keyring."""
         return self._service, profile
 
-    def where(self, profile: str, place: str) -> str:
-        """Where a key is saved, for people; `place` is `file` or `keyring`."""
-        return f"the keyring ({self._service})" if place == "keyring" else str(self.file(profile))
+    def where(self, profile: str, store: str) -> str:
+        """Where a key is saved, for people; `store` is `file` or `keyring`."""
+        return f"the keyring ({self._service})" if store == "keyring" else str(self.file(profile))
 
-    def read(self, profile: str, place: str) -> str:
+    def read(self, profile: str, store: str) -> str:
         """The key.
 
         Raises:
             ConfigError: there is none, others can read it, or it cannot be read.
         """
-        if place == "keyring":
+        if store == "keyring":
             with self.keyring() as ring:
                 found = ring.get_password(*self.account(profile)) or ""
         else:
             found = own_text(self.file(profile), forbidden=0o077) or ""
         if not found.strip():
             raise invalid_profile(
-                f"profile {profile} saves its key in {printable(self.where(profile, place), 400)}, and there is none",
+                f"profile {profile} saves its key in {printable(self.where(profile, store), 400)}, and there is none",
                 f"save it again: trade login --profile {profile}",
             )
         return str(found.strip())

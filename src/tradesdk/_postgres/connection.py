@@ -1,8 +1,8 @@
 """Blocking connections to a PostgreSQL server, in which no wait is unlimited.
 
-psycopg runs a generator that yields when it waits for the socket. `Connection.wait` runs it inside `_in_time`, which
-ends it when the server has sent nothing for too long. After any error the connection is closed, so that no statement
-ever runs on one in an unknown state.
+Statements are sent in libpq's pipeline mode, and their results read, by `psycopg.pq`: with psycopg's cursors a payment
+takes twice as much of the processor. After any error the connection is closed, so that no statement ever runs on one in
+an unknown state.
 """
 
 from __future__ import annotations
@@ -10,21 +10,23 @@ from __future__ import annotations
 import queue
 import secrets
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any, TypeVar
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg.adapt import Dumper
-from psycopg.pq import Format
+from psycopg.adapt import Dumper, PyFormat
+from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, Format
 
 from .._system.clock import SystemClock
 from .._values.row import Row
 from .server import Secret, Server
 from .session import BEGIN, NAME, check, check_version
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGresult
 
 Statement = tuple[str, Sequence[object]]
 
@@ -38,10 +40,6 @@ _CONNECT = 2.0
 """Seconds to connect, divided among the hosts of a URL."""
 
 
-class SilentServerError(psycopg.OperationalError):
-    """The server did not respond in time."""
-
-
 class _BigInt(Dumper):
     """Sends every int as a bigint. psycopg would choose by the size, which makes another prepared statement."""
 
@@ -51,81 +49,125 @@ class _BigInt(Dumper):
         return obj.to_bytes(8, "big", signed=True)
 
 
-class _Cursor(psycopg.RawCursor[Row]):
-    """A cursor for statements with PostgreSQL's own parameters."""
+class _Null(Dumper):
+    def dump(self, obj: None) -> None:
+        return None
 
 
-class Unprepared(str):
-    """Text of a statement that is not prepared: behind a pooler, another program may have prepared a different one with
-    the same name. `session.NAME` in it stands for the name of the connection's session.
+class Connection:
+    """A connection whose statements end in time; otherwise it is closed, and an error is raised.
+
+    Attributes:
+        session: the name of its session, which no other connection has. The names of its prepared statements begin
+            with it: behind a pooler, another program may have prepared others.
+        is_notified: whether the server has sent a notification. Whoever looks sets it to False.
+        pgconn: the connection of libpq.
     """
 
-    __slots__ = ()
+    def __init__(self, url: Secret) -> None:
+        self._db = psycopg.Connection.connect(url, autocommit=True)
+        self._adapters = self._db.adapters
+        self._adapters.register_dumper(int, _BigInt)
+        self._adapters.register_dumper(type(None), _Null)
+        self.pgconn = self._db.pgconn
+        self.session = secrets.token_hex(8)
+        self.is_notified = False
+        self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
+        """Names of the prepared statements, by their text and the types of their parameters."""
+        self._dumpers: dict[type, Any] = {}
+        self._loaders: dict[int, Callable[[bytes], object]] = {}
+        self._selector = DefaultSelector()
+        self._selector.register(self.pgconn.socket, EVENT_READ)
+        self.pgconn.enter_pipeline_mode()
 
+    @property
+    def descriptor(self) -> int:
+        """The socket that becomes readable with a notification; -1: there is one, or the connection is lost."""
+        return -1 if self._db.closed or self.is_notified else self._db.fileno()
 
-class Connection(psycopg.Connection[Row]):
-    """A connection whose statements end in time; otherwise it is closed, and an error is raised."""
-
-    _silence = ANSWER
-    session = ""
-    """The name of its session, which no other connection has."""
-
-    def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
-        """Run a generator of psycopg, which alone would wait without limit."""
-        found: T = super().wait(self._in_time(gen), *args, **options)
-        return found
-
-    def _in_time(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """The same generator; it raises an error when the server was silent for too long."""
-        ready = end = None
-        try:
-            while True:
-                step = gen.send(ready)
-                ready = yield step
-                if ready:
-                    end = None
-                elif end is None:  # psycopg reports that after a tenth of a second
-                    end = SystemClock.monotonic() + self._silence - 0.1
-                elif SystemClock.monotonic() >= end:
-                    self.close()
-                    raise SilentServerError(f"it said nothing for {self._silence:.3g} seconds")
-        except StopIteration as done:
-            found: T = done.value
-            return found
+    def close(self) -> None:
+        self._selector.close()
+        self._db.close()
 
     def run(self, statements: Sequence[Statement], silence: float = ANSWER) -> list[list[Row]]:
         """Run statements in one round trip, all or none, and return their rows. After an error it is closed.
 
-        Rows and parameters are binary: no setting of the server changes how they read.
+        Parameters and rows are binary, or text that no setting of the server changes. `silence`: seconds in which the
+        server must send something.
         """
-        self._silence = silence
-        failed: BaseException | None = None
-        cursors: list[psycopg.Cursor[Row]] = []
         try:
-            if len(statements) == 1:
-                cursors.append(self._send(*statements[0]))
-            else:
-                with self.pipeline():
-                    try:
-                        cursors += [self._send(*statement) for statement in statements]
-                    except BaseException as error:
-                        failed = error
-                        self.close()  # or the end of the pipeline would commit what was sent
-        except BaseException as error:
+            have_rows = [each for statement in statements for each in self._send(*statement)]
+            self.pgconn.pipeline_sync()
+            results = zip(self._results(silence), have_rows, strict=True)
+            return [self._rows(result) for result, has_rows in results if has_rows]
+        except BaseException:
             self.close()
-            raise _first(failed or error) from None
-        return [[] if cursor.rownumber is None else cursor.fetchall() for cursor in cursors]
+            raise
 
-    def _send(self, text: str, values: Sequence[object]) -> psycopg.Cursor[Row]:
-        is_prepared = not isinstance(text, Unprepared)
-        query = numbered(text) if is_prepared else numbered(text).replace(NAME, self.session.encode())
-        return self.execute(query, values, prepare=is_prepared, binary=True)
+    def _send(self, text: str, values: Sequence[object]) -> list[bool]:
+        """Put a statement into the pipeline, and before it, its preparation if it is new. Returns which has rows."""
+        dumpers = [self._dumper(value) for value in values]
+        types = tuple([dumper.oid for dumper in dumpers])
+        name = self._prepared.get((text, types))
+        is_new = name is None
+        if name is None:
+            name = self._prepared[text, types] = f"{self.session}_{len(self._prepared)}".encode()
+            self.pgconn.send_prepare(name, numbered(text.replace(NAME, self.session)), types)
+        parameters = [dumper.dump(value) for dumper, value in zip(dumpers, values, strict=True)]
+        formats = [dumper.format for dumper in dumpers]
+        self.pgconn.send_query_prepared(name, parameters, formats, Format.BINARY)
+        return [False, True] if is_new else [True]
+
+    def _results(self, silence: float) -> Iterator[PGresult]:
+        """Send what is in the pipeline, and yield its results."""
+        pgconn = self.pgconn
+        while True:
+            while pgconn.is_busy():
+                events = EVENT_READ | EVENT_WRITE if pgconn.flush() else EVENT_READ
+                self._selector.modify(pgconn.socket, events)
+                if not self._selector.select(silence):
+                    raise psycopg.OperationalError(f"it said nothing for {silence:.3g} seconds")
+                pgconn.consume_input()
+            result = pgconn.get_result()
+            if result is None:  # it follows each result
+                if pgconn.status == ConnStatus.BAD:
+                    raise psycopg.OperationalError("the connection was lost")
+            elif result.status == ExecStatus.FATAL_ERROR:
+                raise _error(result)
+            elif result.status == ExecStatus.PIPELINE_SYNC:
+                break
+            else:
+                yield result
+        while pgconn.notifies() is not None:
+            self.is_notified = True
+
+    def _rows(self, result: PGresult) -> list[Row]:
+        loads = [self._loader(result.ftype(column)) for column in range(result.nfields)]
+        value = result.get_value
+        return [
+            Row([None if (data := value(row, column)) is None else load(data) for column, load in enumerate(loads)])
+            for row in range(result.ntuples)
+        ]
+
+    def _dumper(self, value: object) -> Any:
+        kind = type(value)
+        if kind not in self._dumpers:
+            self._dumpers[kind] = self._adapters.get_dumper(kind, PyFormat.AUTO)(kind, self._db)
+        return self._dumpers[kind].upgrade(value, PyFormat.AUTO)
+
+    def _loader(self, oid: int) -> Callable[[bytes], object]:
+        if oid not in self._loaders:
+            loader = self._adapters.get_loader(oid, Format.BINARY)
+            self._loaders[oid] = bytes if loader is None else loader(oid, self._db).load
+        return self._loaders[oid]
 
 
-def _first(error: BaseException) -> BaseException:
-    """The first failure: the errors after it in the pipeline are its consequences."""
-    while isinstance(error, psycopg.errors.PipelineAborted) and isinstance(error.__context__, psycopg.Error):
-        error = error.__context__
+def _error(result: PGresult) -> psycopg.Error:
+    """The error in a result, with the server's first line only: others may contain what was written."""
+    state = result.error_field(DiagnosticField.SQLSTATE)
+    message = result.error_field(DiagnosticField.MESSAGE_PRIMARY) or result.error_message
+    error = (psycopg.OperationalError if state is None else psycopg.DatabaseError)(message.decode(errors="replace"))
+    error.sqlstate = None if state is None else state.decode()
     return error
 
 
@@ -137,7 +179,7 @@ def numbered(statement: str) -> bytes:
 
 
 def connect(server: Server, seconds: float = ANSWER) -> Connection:
-    """Connect, give the session a name, and check the server.
+    """Connect, set up the session, and check the server.
 
     Raises an error of psycopg, or an `UnusableServerError`.
 
@@ -149,9 +191,7 @@ def connect(server: Server, seconds: float = ANSWER) -> Connection:
 
     def attempt(url: Secret) -> None:
         try:
-            made = Connection.connect(url, autocommit=True, cursor_factory=_Cursor, row_factory=_to_rows)
-            made.adapters.register_dumper(int, _BigInt)
-            results.put(made)
+            results.put(Connection(url))
         except psycopg.Error as error:
             results.put(error)
         if is_over.is_set():
@@ -177,11 +217,8 @@ def connect(server: Server, seconds: float = ANSWER) -> Connection:
                 break
         else:
             raise failed
-        check_version(server, db.info.server_version)
-        db.session = secrets.token_hex(8)
-        # Behind a pooler, another program may have prepared statements by our names in it.
-        begin = (Unprepared("DEALLOCATE ALL"), ()), (Unprepared(BEGIN), (server.schema, db.session))
-        _, (answer,) = db.run(begin, max(0.0, end - SystemClock.monotonic()))
+        check_version(server, db.pgconn.server_version)
+        ((answer,),) = db.run([(BEGIN, (server.schema,))], max(0.0, end - SystemClock.monotonic()))
         check(server, answer)
     except BaseException:
         if db is not None:
@@ -191,10 +228,6 @@ def connect(server: Server, seconds: float = ANSWER) -> Connection:
         is_over.set()
         _close_all(results)
     return db
-
-
-def _to_rows(_: object) -> type[Row]:
-    return Row
 
 
 def _close_all(results: queue.SimpleQueue[Connection | psycopg.Error]) -> None:

@@ -7,7 +7,7 @@ a new one: their response may have been lost, so they may run twice. Inside a tr
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -23,10 +23,14 @@ _of_parents: list[Connection | None] = []
 
 
 class Link:
-    """One connection, opened at first use, and again after it was lost. One thread at a time uses it, with `lock`."""
+    """One connection, opened at first use, and again after it was lost. One thread at a time uses it, with `lock`.
 
-    def __init__(self, server: Server) -> None:
+    `began` is called with each new connection.
+    """
+
+    def __init__(self, server: Server, began: Callable[[Connection], object] = lambda _: None) -> None:
         self.server = server
+        self._began = began
         self.db: Connection | None = None
         self.lock = threading.RLock()
         forks.bind(self)
@@ -36,9 +40,6 @@ class Link:
         self.lock = threading.RLock()
         _of_parents.append(self.db)
         self.db = None
-
-    def began(self, db: Connection) -> None:
-        """Called with each new connection."""
 
     def ask(self, statements: Sequence[Statement], patience: float = ANSWER) -> list[list[Row]]:
         """Run statements in one round trip, all or none; once more, on a new connection, if an old one was lost.
@@ -52,23 +53,22 @@ class Link:
             try:
                 if self.db is None:
                     self.db = connect(self.server, min(ANSWER, end - SystemClock.monotonic()))
-                    self.began(self.db)
+                    self._began(self.db)
                 return self.db.run(statements, SILENCE if is_old else max(0.1, end - SystemClock.monotonic()))
             except psycopg.Error as error:
                 found = problem(error, self.server)
-                is_lost = isinstance(error, psycopg.OperationalError) and found.kind != "locked"
             except BaseException:  # its state is unknown
                 self.close()
                 raise
             self.close()
-            if not (is_old and is_lost):
+            if not (is_old and found.kind == "unreachable"):
                 raise found  # outside of the handler: errors of psycopg may show what was to be written
             is_old = False
 
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction may be open."""
-        return self.db is not None and self.db.info.transaction_status != TransactionStatus.IDLE
+        return self.db is not None and self.db.pgconn.transaction_status != TransactionStatus.IDLE
 
     def close(self) -> None:
         """Close the connection, which ends its transaction. The next use opens another one."""

@@ -39,7 +39,7 @@ class UnusableServerError(Exception):
 def problem(error: psycopg.Error, place: Server) -> UnusableServerError:
     """What an error of psycopg means. Only the server's first line is shown: others may contain what was written."""
     state = error.sqlstate or ""
-    said = printable((error.diag.message_primary or str(error)).partition("\n")[0], 200)
+    said = printable(str(error).partition("\n")[0], 200)
     for known in (state, state[:2]):
         if known in _STATES:
             return by_state(known, place, said)
@@ -77,6 +77,7 @@ _LOST: tuple[Kind, str, str] = (
     "{shown} has no tables of tradesdk in its schema {schema}",
     HINTS["fleet_lost"],
 )
+_POOLED = "{shown} gives each transaction another session, as a pooler does", "use the URL of the database itself"
 _REFUSED_ROW: tuple[Kind, str, str] = ("refused", "{shown} failed: {said}", "see the log of that server")
 _STATES: dict[str, tuple[Kind, str, str]] = {
     "08": _UNREACHABLE,
@@ -102,6 +103,8 @@ _STATES: dict[str, tuple[Kind, str, str]] = {
     "55P03": ("locked", "{shown} is locked by another program", "try again in a moment"),
     "40": ("locked", "{shown} is busy: {said}", "try again in a moment"),
     "22012": ("stale", "{shown} has a row that was changed meanwhile", "make the call again"),
+    "26000": ("stale", *_POOLED),  # the session has no such prepared statement
+    "pooled": ("denied", *_POOLED),
 }
 
 

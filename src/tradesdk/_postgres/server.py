@@ -56,10 +56,8 @@ def server(url: str | None = None, schema: str = SCHEMA) -> Server:
         what = f"{name} must be the URL of a PostgreSQL database, such as {_EXAMPLE}"
         raise ConfigError(what, code="invalid_fleet_url")
     if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema):
-        what = (
-            "schema must be 1 to 63 lowercase letters, digits and underscores, such as tradesdk, and not begin with pg_"
-        )
-        raise ConfigError(what, code="invalid_setting")
+        what = "schema must be 1 to 63 lowercase letters, digits and underscores, and not begin with pg_"
+        raise ConfigError(what, hint=f"write schema={SCHEMA!r}, or leave it out")
     parts: dict[str, Any] | None = None
     with suppress(Error, UnicodeError):  # raised below: frames of this error contain the URL
         parts = conninfo_to_dict(Secret(given))

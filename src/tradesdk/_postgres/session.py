@@ -7,6 +7,14 @@ from .problems import UnusableServerError, by_state
 from .server import Server
 
 OLDEST = 14
+NAME = "{session}"
+"""In a statement: the name of the connection's session."""
+
+UNLIMITED = (
+    "SELECT CASE WHEN current_setting('server_version_num')::int >= 170000 "
+    "THEN set_config('transaction_timeout', '0', true) END"
+)
+"""A statement: the transaction may take long, whose limit is 10 s."""
 
 # One round trip after connecting. An open transaction of a stopped program must not block all others.
 BEGIN = (
@@ -18,15 +26,11 @@ BEGIN = (
     "CASE WHEN current_setting('server_version_num')::int >= 170000 "
     "THEN set_config('transaction_timeout', '10s', false) END, "
     "set_config('TimeZone', 'UTC', false), set_config('default_transaction_isolation', 'read committed', false), "
-    "set_config('tradesdk.session', $2, false), "
+    f"set_config('tradesdk.session', '{NAME}', false), "
     "current_setting('server_encoding'), pg_is_in_recovery(), "
     "to_regnamespace($1) IS NULL OR has_schema_privilege(to_regnamespace($1), 'USAGE'), "
     "current_setting('fsync'), current_setting('synchronous_commit')"
 )
-
-
-NAME = b"{session}"
-"""In a statement that is not prepared: the name of the session that the connection began."""
 
 
 def is_ours(schema: str) -> str:
@@ -36,7 +40,7 @@ def is_ours(schema: str) -> str:
     """
     return (
         "current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off' "
-        f"AND current_schema() = '{schema}' AND current_setting('tradesdk.session', true) = '{NAME.decode()}'"
+        f"AND current_schema() = '{schema}' AND current_setting('tradesdk.session', true) = '{NAME}'"
     )
 
 
@@ -62,9 +66,3 @@ def check(place: Server, answer: Row) -> None:
         raise UnusableServerError("encoding", what, how)
     if not may_use:
         raise by_state("42501", place, f"this user may not use the schema {place.schema}")
-
-
-def pooled(place: Server) -> UnusableServerError:
-    """The problem with a server that gives each transaction another session."""
-    what = f"{place.shown} gives each transaction another session, as a pooler does"
-    return UnusableServerError("denied", what, "use the URL of the database itself")

@@ -70,11 +70,11 @@ def hash_of_key(key: str) -> str:
 def default_path(base_url: str, key_hash: str, chain: int) -> Path:
     """The default file, one for each service, key and chain: `checkpoints/HOST-CHAIN-HASH.json`."""
     host = "".join(ch if ch.isascii() and (ch.isalnum() or ch in ".-") else "_" for ch in urlsplit(base_url).netloc)
-    told = hashlib.sha256("\0".join((base_url, key_hash, str(chain))).encode()).hexdigest()[:12]
+    digest = hashlib.sha256("\0".join((base_url, key_hash, str(chain))).encode()).hexdigest()[:12]
     return (
         data_folder(os.environ.get("TRADE_HOME"), "the checkpoint")
         / "checkpoints"
-        / f"{host.strip('.-')[:60]}-{chain}-{told}.json"
+        / f"{host.strip('.-')[:60]}-{chain}-{digest}.json"
     )
 
 
@@ -109,7 +109,7 @@ class CheckpointFile:
                 self._real = os.path.realpath(self.path)
                 private_files.prepare(self._real)
             lock = FileLock(f"{self._real}.lock")
-            self._take(lock)
+            self._acquire(lock)
             try:
                 with self._refusing("read"):
                     if (names := private_files.names(self._real)) > 1:
@@ -131,9 +131,9 @@ class CheckpointFile:
 
         If it cannot be written, the file is unchanged, and the next `save` tries again.
         """
-        self._taken()  # before waiting: in a forked child, the thread that holds the guard may not exist
+        self._held()  # before waiting: in a forked child, the thread that holds the guard may not exist
         with self._guard:
-            lock = self._taken()
+            lock = self._held()
             self._cancel()
             self.behind = False  # before `state` is called: a later acknowledgment sets it again
             try:
@@ -141,7 +141,7 @@ class CheckpointFile:
                 with self._refusing("written"):
                     if lock.lost():  # its file was removed: two could write here
                         lock.release()
-                        self._take(lock)  # if it fails, the next save tries again
+                        self._acquire(lock)  # if it fails, the next save tries again
                     self._must_be_as_it_was()
                     self._ours.append(data)
                     private_files.replace(self._real, data)
@@ -156,7 +156,7 @@ class CheckpointFile:
 
         It does not wait for a write.
         """
-        self._taken()
+        self._held()
         left = self._written + WAIT - monotonic()
         if left <= 0:
             return False
@@ -187,7 +187,7 @@ class CheckpointFile:
             if lock is not None:
                 lock.release()
 
-    def _taken(self) -> FileLock:
+    def _held(self) -> FileLock:
         if self._lock is None:
             raise self._error("is not open", "open a new stream")
         if self._lock.forked:
@@ -196,7 +196,7 @@ class CheckpointFile:
             )
         return self._lock
 
-    def _take(self, lock: FileLock) -> None:
+    def _acquire(self, lock: FileLock) -> None:
         try:
             with self._refusing("locked"):
                 lock.take()

@@ -151,7 +151,7 @@ class Deduplicator:
         self._first_event(when, A_DAY)
         self._complete = max(self._complete, min(when, now))
         if when <= now + self.ahead:
-            self._release(bisect_left(self._waiting, when, key=itemgetter(0)), now, out)
+            self._yield_waiting(bisect_left(self._waiting, when, key=itemgetter(0)), now, out)
 
     def _first_event(self, when: float, most: float) -> None:
         """Begin at the first event if it is older: the stream lags, or the responses' `Date` is ahead."""
@@ -204,12 +204,12 @@ class Deduplicator:
         walk must follow because this one found more than it holds.
         """
         position = self.position
-        released = self._yield_found(walk, now, out)
-        gap = self._out_of_reach(walk, position) if walk.waits or released else None
+        yielded = self._yield_found(walk, now, out)
+        gap = self._out_of_reach(walk, position) if walk.waits or yielded else None
         if walk.start <= self._audited:
             newest = max(when for when, _ in walk.found.values()) if walk.truncated else math.inf
             self._audited = max(self._audited, min(walk.cut, self.position, newest))  # min: clocks may be wrong
-        more = walk.truncated and released > 0
+        more = walk.truncated and yielded > 0
         if walk.waits and not more:
             self._complete = max(self._complete, walk.cut)
         return gap, more
@@ -333,16 +333,16 @@ class Deduplicator:
 
         False when the history has `signal` itself with other content.
         """
-        place = next((place for place, (_, each) in enumerate(self._waiting) if each.id == signal.id), None)
-        if place is not None:
-            self._release(place, now, out)
+        index = next((index for index, (_, each) in enumerate(self._waiting) if each.id == signal.id), None)
+        if index is not None:
+            self._yield_waiting(index, now, out)
             listed_at, listed = self._waiting.pop(0)
             return content_hash(listed, listed_at) == content_hash(signal, when)
         if when <= now + self.ahead:
-            self._release(bisect_left(self._waiting, when, key=itemgetter(0)), now, out)
+            self._yield_waiting(bisect_left(self._waiting, when, key=itemgetter(0)), now, out)
         return True
 
-    def _release(self, count: int, now: float, out: deque[StreamItem]) -> None:
+    def _yield_waiting(self, count: int, now: float, out: deque[StreamItem]) -> None:
         for when, signal in self._waiting[:count]:
             self._take(signal, when, now, out, replayed=True)
         del self._waiting[:count]

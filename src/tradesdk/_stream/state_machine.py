@@ -162,7 +162,7 @@ class StreamState:
         self._last: tuple[StreamSignal, float] | None = None  # the last live signal, and when it came
         self._reports = StreamReporter(options.chain, options.reports, self.items)
         self._begins_now = True
-        self._asked_at: float | None = None  # when it was first asked to connect
+        self._first_attempt: float | None = None  # when it first tried to connect
 
     def sync_clock(self, headers: Mapping[str, str], mono: float, local: float) -> None:
         self.clock.observe(headers, now=local, monotonic=mono)
@@ -206,7 +206,7 @@ class StreamState:
 
     def connecting(self, mono: float) -> None:
         """Record an attempt to connect. Signals are wanted from the first attempt on."""
-        self._asked_at = mono if self._asked_at is None else self._asked_at
+        self._first_attempt = mono if self._first_attempt is None else self._first_attempt
 
     def connected(self, headers: Mapping[str, str], mono: float, local: float) -> None:
         self.sync_clock(headers, mono, local)
@@ -223,10 +223,10 @@ class StreamState:
         deduplicator, position = self.deduplicator, self.deduplicator.position
         self._backfills = [mono, mono + self._options.settle]
         if first and self._begins_now:
-            asked_at = mono if self._asked_at is None else self._asked_at
+            began = mono if self._first_attempt is None else self._first_attempt
             listed = deduplicator.listed  # without a `Date`, only signals tell the service's time
-            deduplicator.start(listed if listed > 0 and not self.clock.is_known else self.clock.at(asked_at))
-            if mono - asked_at <= _SLOW:
+            deduplicator.start(listed if listed > 0 and not self.clock.is_known else self.clock.at(began))
+            if mono - began <= _SLOW:
                 self._backfills = []
         elif self.clock.is_known and deduplicator.not_after(self._attached_at, away=away):
             self._reports.position_reset(position, deduplicator.position, "it is ahead of the service's time")
@@ -273,7 +273,7 @@ class StreamState:
                 except ValidationError:
                     item = read_other(data)
                 if not isinstance(item, StreamSignal) or item.chain_id != chain:
-                    self._take_other(item, data, mono)
+                    self._read_other(item, data, mono)
                     now = self.clock.at(mono)
                     continue
                 if not self.clock.is_known:
@@ -292,7 +292,7 @@ class StreamState:
             return str(self.decoder.error)
         return None
 
-    def _take_other(self, item: Event, raw: bytes, mono: float) -> None:
+    def _read_other(self, item: Event, raw: bytes, mono: float) -> None:
         if isinstance(item, StreamSignal):
             self._reports.invalid(of_another_chain(item, raw))
         elif isinstance(item, Heartbeat):

@@ -71,7 +71,7 @@ class ChainProofs:
         if self.witness is None:
             return False
         seconds = min(LONGEST, time_left / 2)
-        turn = self._locks.of("")  # after a wait for another call's proofs, nothing is asked again
+        turn = self._locks.of("")  # after a wait for another call's proofs, nothing is requested again
         if not turn.acquire(seconds):
             return False
         try:

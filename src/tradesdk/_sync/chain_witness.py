@@ -1,5 +1,5 @@
 # Generated from src/tradesdk/_async/chain_witness.py by scripts/unasync.py: change that file instead.
-"""Asks nodes of Base whether a payment was taken, what the wallet has, and what code it has."""
+"""Queries nodes of Base: whether a payment was taken, what the wallet has, and what code it has."""
 
 from __future__ import annotations
 
@@ -120,21 +120,21 @@ class ChainWitness(Connected):
         return verdict
 
     def check_all(self, payments: Sequence[Payment]) -> list[ChainVerdict]:
-        """Check many payments as `check` does, eight in a request. After two failures, a node is not asked again."""
+        """Check many payments as `check` does, eight in a request. After two failures, a node gets no more requests."""
         return self._check_all(payments, math.inf)
 
     def _check_all(self, payments: Sequence[Payment], seconds: float) -> list[ChainVerdict]:
-        """As `check_all`; after `seconds` seconds, nothing more is asked."""
+        """As `check_all`; after `seconds` seconds, no more requests are sent."""
         clock = self._nodes[0].clock
         give_up = clock.monotonic() + seconds
-        said: dict[str, ChainVerdict] = {}
+        verdicts: dict[str, ChainVerdict] = {}
         for node in self._nodes:
-            asked = [one for one in payments if one.id not in said or said[one.id].paid is not None]
-            verdicts = _answered(node, examine(asked), give_up) if asked else []
-            for one, verdict in zip(asked, verdicts, strict=True):
+            still_open = [one for one in payments if one.id not in verdicts or verdicts[one.id].paid is not None]
+            found = _answered(node, examine(still_open), give_up) if still_open else []
+            for one, verdict in zip(still_open, found, strict=True):
                 verdict = replace(verdict, reason=redacted(verdict.reason, node.secrets))
-                said[one.id] = agreed(said.get(one.id), _host(node), verdict)
-        return [said[one.id] for one in payments]
+                verdicts[one.id] = agreed(verdicts.get(one.id), _host(node), verdict)
+        return [verdicts[one.id] for one in payments]
 
     def balance(self, address: str) -> int | None:
         """How much USDC an address has now, in micro-dollars: the largest value of all nodes. None if no node answered.
@@ -146,7 +146,7 @@ class ChainWitness(Connected):
         return self._balance(_checked(address), math.inf)
 
     def _balance(self, address: str, seconds: float) -> int | None:
-        """As `balance`; after `seconds` seconds, nothing more is asked."""
+        """As `balance`; after `seconds` seconds, no more requests are sent."""
         give_up, most = self._nodes[0].clock.monotonic() + seconds, None
         for node in self._nodes:
             try:
@@ -235,7 +235,7 @@ def _answered(node: Session, questions: Generator[bytes, bytes, T], give_up: flo
             response = node.exchange(request, min(give_up, node.clock.monotonic() + node.deadline))
             content = response.content
             if response.status != 200:
-                failure = f"it answered with status {response.status}"
+                failure = f"it responded with status {response.status}"
         except APIError as error:
             failure = error.headline
         try:

@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from .._http import arguments
 from .._http.transport_errors import transport_error
 from .._system.clock import Clock, SystemClock
 from .._system.forks import bind
@@ -21,14 +20,8 @@ from .._system.sockets import cut_off
 from ..errors import TradeError
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
 _SHARE = 0.25  # seconds; anyio tries the next address after as many
 _SLICE = 0.2  # seconds; closing a socket in another thread would not end a `select`
-
-
-def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
-    """`arguments.argument_called`: a blocking method is an ordinary function."""
-    return arguments.argument_called(right, not_=not_)
 
 
 def connect(backend: Any, host: str, port: int, timeout: float | None, *options: Any) -> Any:

@@ -136,7 +136,7 @@ class ConnectionPool:
         self._home = LoopBinding()
 
     def _connection(self) -> DeadlineConnection:
-        while (connection := _taken(self._idle)) is not None:
+        while (connection := _popped(self._idle)) is not None:
             if not connection.has_expired():
                 return connection
             connection.close()
@@ -170,11 +170,11 @@ class ConnectionPool:
             self._home.check()
         self._closed = True
         self._checked = None
-        while (connection := _taken(self._idle)) is not None:
+        while (connection := _popped(self._idle)) is not None:
             connection.close()
 
 
-def _taken(idle: list[DeadlineConnection]) -> DeadlineConnection | None:
+def _popped(idle: list[DeadlineConnection]) -> DeadlineConnection | None:
     """The connection that was used last, or None. Another thread may take it after the check, hence the `except`."""
     try:
         return idle.pop() if idle else None

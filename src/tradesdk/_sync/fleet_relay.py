@@ -125,8 +125,8 @@ class FleetRelay:
         try:
             with repeated(self._relay.renew, self._lease / 3, stream.close), stream:
                 for item in stream:
-                    if isinstance(item, StreamSignal | Gap):
-                        self._add(item)
+                    if isinstance(item, StreamSignal | Gap) and (found := storable(item)) is not None:
+                        self._relay.add(found)
             if not self._interruptible.shut:
                 raise TradeError("the stream of signals was closed")
         except LeaseLostError:
@@ -134,11 +134,6 @@ class FleetRelay:
             event("fleet_relay_lost", text, chain=self.chain)
         finally:
             self._interruptible.watch(None)
-
-    def _add(self, item: StreamSignal | Gap) -> None:
-        found = storable(item)
-        if found is not None:
-            self._relay.add(found)
 
     def _leave(self) -> None:
         try:

@@ -27,9 +27,12 @@ _LONGEST_NAME = 100
 
 def _text(name: str, value: str) -> str:
     if "\0" in required_text(name, value):
-        raise InvalidArgumentError(f"{name} must not contain NUL: PostgreSQL cannot store it")
+        raise InvalidArgumentError(
+            f"{name} must not contain NUL: PostgreSQL cannot store it", hint=f'write {name} without "\\0"'
+        )
     if len(value.encode()) > LONGEST:
-        raise InvalidArgumentError(f"{name} must be at most {LONGEST} bytes in UTF-8, not {len(value.encode())}")
+        message = f"{name} must be at most {LONGEST} bytes in UTF-8, not {len(value.encode())}"
+        raise InvalidArgumentError(message, hint=f"set {name} to a shorter text, such as its SHA-256")
     return value
 
 
@@ -90,10 +93,11 @@ class FleetSignals:
         first, lease = moment("since", since), seconds("lease", lease, least=0.1, most=86_400)
         settings.instance("client", client, TradeClient, "an TradeClient")
         if group is not None and not 0 < len(_text("group", group)) <= _LONGEST_NAME:
-            raise InvalidArgumentError(f"group must be 1 to {_LONGEST_NAME} characters")
+            message = f"group must be 1 to {_LONGEST_NAME} characters"
+            raise InvalidArgumentError(message, hint='write group="bots", or leave it out')
         flags(manual_ack=manual_ack, reports=reports)
         if manual_ack and group is None:
-            raise InvalidArgumentError("manual_ack=True needs group=")
+            raise InvalidArgumentError("manual_ack=True needs group=", hint='add group="bots", or leave manual_ack out')
         known = client.base_url if client is not None and base_url is None else base_url
         self._service = settings.base_url(known, allow_insecure=True)
         place = server(url, schema)
@@ -115,7 +119,8 @@ class FleetSignals:
             InvalidArgumentError: there is no group.
         """
         if self.group is None:
-            raise InvalidArgumentError("ack needs group=")
+            message = "ack needs group=: without a group, signals are not acknowledged"
+            raise InvalidArgumentError(message, hint='make FleetSignals with group="bots"')
         if self._taken == signal.id:
             self._taken = None
         return self._member.done(signal.id)

@@ -99,7 +99,8 @@ class PurchaseDriver:
         base = self.session.base_url
         path = payment.url.removeprefix(base)
         if path not in ENDPOINTS:
-            raise ConfigError(f"payment {payment.id} is for {payment.url}, and this client is for {base}")
+            message = f"payment {payment.id} is for {payment.url}, and this client is for {base}"
+            raise ConfigError(message, hint="use the base URL of that payment")
         call = MarketRequest(
             Request("POST", path, partial(decode_by_path, path), body=payment.body, operation=Operation.QUERY),
             tokens=None,

@@ -19,8 +19,6 @@ _TOKENS_VALID = 3600.0
 _TOKENS_RETRY = 60.0
 """Seconds before it is read again after a failure, or for a symbol that is not in it."""
 _TOKENS_WAIT = 10.0
-_TIME_RETRY = 60.0
-"""Seconds before the service is asked for its time again after a failure."""
 
 
 class TokenCheck:

@@ -83,8 +83,8 @@ class WalletDetails:
         address: the paying wallet.
         service: the service's origin.
         cost: cost of the call.
-        balance: the wallet's USDC, by a node; None if none was asked.
-        since: when the service first said that the wallet has too little (aware, UTC).
+        balance: the wallet's USDC, by a node; None if no node was queried.
+        since: when the service first reported that the wallet has too little (aware, UTC).
         tried_by: id of the payment whose call may be tried again at any time.
         open_at: when any other call may be tried again (aware, UTC).
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 
 _FOREIGN_OFFER = "this client pays only with USDC on Base; check whether the service has changed how it is paid"
 _BROKEN_OFFER = "the service's offer is not valid; report it to the service"
@@ -138,6 +139,24 @@ HINTS: dict[str, str] = {
     "fleet_failed": "see the log of the PostgreSQL server",
 }
 """One for each `ErrorCode`."""
+
+_OF_REQUESTS = (
+    (409, "POST", "/v1/wallets$", "it is connected already; client.wallets.list() shows it"),
+    (404, "POST", "/v1/agents$", "check wallet_id; client.wallets.list() shows what there is"),
+    (
+        404,
+        "PATCH",
+        "/v1/agents/[^/]+$",
+        "check the id of the agent, and wallet_id; client.agents.list() and client.wallets.list() show what there is",
+    ),
+)
+"""Where the code's hint would be of another case."""
+
+
+def of_request(status: int, method: str, url: str) -> str:
+    """The hint for a status of a request; empty if it is its code's."""
+    return next((one[3] for one in _OF_REQUESTS if one[:2] == (status, method) and re.search(one[2], url)), "")
+
 
 MEANINGS: dict[str, str] = {
     "invalid_state": "a client or stream is closed, or belongs to another task, event loop or process",

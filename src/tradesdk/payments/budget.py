@@ -123,7 +123,7 @@ class Budget:
             are_limits = all(limit is None or (type(limit) is int and 0 <= limit < _ABOVE) for limit in limits)
             if are_limits and isinstance(found["unlimited"], bool):
                 return cls.from_micro(found, is_unlimited=found["unlimited"])
-        raise InvalidArgumentError("the text is not one of Budget.to_json")
+        raise InvalidArgumentError("the text is not one of Budget.to_json", hint="pass what budget.to_json() returned")
 
     @property
     def is_set(self) -> bool:

@@ -70,7 +70,7 @@ class PurchaseIntent:
 
     def quote(self, spending: Spending) -> Quote:
         """The published price, with what is spent."""
-        return Quote(path=self.path, tokens=self.tokens, amount=self.amount, spending=spending)
+        return Quote(path=self.path, body=self.body, tokens=self.tokens, amount=self.amount, spending=spending)
 
     def is_for(self, payment: Payment) -> bool:
         """Whether a payment asks the same service for the same data, in any order of the fields in the body."""

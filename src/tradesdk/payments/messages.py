@@ -27,6 +27,9 @@ _REJECTIONS: dict[str, ErrorCode] = {
     "insufficient_funds": "insufficient_funds",
     "invalid_exact_evm_insufficient_balance": "insufficient_funds",
     "invalid_exact_evm_payload_signature": "signature_rejected",
+    "invalid_exact_evm_signature": "signature_rejected",
+    "invalid_exact_evm_payload_undeployed_smart_wallet": "signature_rejected",
+    "eip6492_factory_not_allowed": "signature_rejected",
     "invalid_exact_evm_payload_authorization_valid_before": "validity_rejected",
     "invalid_exact_evm_payload_authorization_valid_after": "validity_rejected",
 }
@@ -39,6 +42,8 @@ _REMEDIES: dict[ErrorCode, str] = {
     "validity_rejected": "correct this machine's clock",
     "payment_rejected": "the same call resends the same payment while it is valid",
 }
+_NOT_DEPLOYED = ("invalid_exact_evm_payload_undeployed_smart_wallet", "eip6492_factory_not_allowed")
+_DEPLOY = "the service does not deploy {payer}: deploy that wallet yourself, or pay with another wallet"
 _HOW_TO_PROVE = (
     "held money may have been taken: see client.payments.reconcile(), check the wallet, and mark what was not taken: "
     "client.payments.mark(id, paid=False)"
@@ -63,10 +68,11 @@ def signature_refused(payment: Payment, problem: str) -> PaymentRefusedError:
 
 def rejected(payment: Payment, reason: str, response: RawResponse | None) -> PaymentError:
     code = _REJECTIONS.get(reason, "payment_rejected")
+    remedy = _DEPLOY if reason in _NOT_DEPLOYED else _REMEDIES[code]
     return PaymentRejectedError(
         f"the service rejected a payment of {shown_usd(payment.most)}: {reason}",
         code=code,
-        hint=_REMEDIES[code].format(payer=payment.payer),
+        hint=remedy.format(payer=payment.payer),
         reason=reason,
         payment=payment,
         response=response,
@@ -88,7 +94,9 @@ def in_doubt(payment: Payment, reason: str, response: RawResponse | None = None)
 
 def _until(payment: Payment) -> str:
     """When the same call would pay again; with a name it never does."""
-    return "" if payment.purchase is not None else "10 minutes after its first signing (continue_for=) it pays anew; "
+    if payment.purchase is not None:
+        return ""
+    return "10 minutes after its first signing (continue_for=) it makes a new payment; "
 
 
 def _how_to_mark(payment: Payment) -> str:
@@ -160,7 +168,7 @@ def purchase_secret_changed(payer: str, known: str, given: str) -> PaymentRefuse
         f"the purchase secret of {payer} has changed: its id is {given}, and the ledger has {known}",
         code="purchase_secret_changed",
         hint="use the same key or TRADE_PURCHASE_SECRET as before. Or client.payments.accept_purchase_secret(): "
-        "names that only another ledger has can then be paid for once more",
+        "names that only another ledger has can then be paid for again",
     )
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from .._values.money import show_usd, usd
 from .._values.payment import Charged, Payment, Receipt
 from ..errors import PaymentError, TradeError
 from .budget import Spending
+
+if TYPE_CHECKING:
+    from ..models.market import MarketModel
 
 T = TypeVar("T")
 
@@ -22,12 +25,14 @@ class Quote:
 
     Attributes:
         path: the endpoint, such as `/v1/token-prices`.
+        body: the body of the request, as it would be sent: JSON.
         tokens: the number of tokens; None if the price does not depend on it.
         amount: micro-dollars.
         spending: what is spent, and the limits.
     """
 
     path: str
+    body: bytes
     tokens: int | None
     amount: int
     spending: Spending
@@ -170,7 +175,7 @@ class Reconciliation:
             are answered ones that it proves paid.
     """
 
-    delivered: tuple[MarketResult[Any], ...]
+    delivered: tuple[MarketResult[MarketModel], ...]
     failed: tuple[tuple[Payment, TradeError], ...]
     unresolved: tuple[Payment, ...]
     live: tuple[Payment, ...]

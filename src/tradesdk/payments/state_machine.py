@@ -87,6 +87,7 @@ _VERIFY_REASONS = frozenset(
         "invalid_x402_version",
         "insufficient_funds",
         "extension_echo_mismatch",
+        "eip6492_factory_not_allowed",
         "missing_eip712_domain",
         "no matching payment requirements",
     }

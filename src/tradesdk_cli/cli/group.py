@@ -31,16 +31,6 @@ RARE = "Rarely used"
 _WHOLE = 10_000
 
 
-class _Words:
-    """A parser for the values of a parameter, instead of Typer's, which uses pydantic."""
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value of one word, or a list where the parameter takes several; None without a word."""
-        if value is None:
-            return None
-        return [_read(param, word) for word in value] if isinstance(value, (list, tuple)) else _read(param, value)
-
-
 def _read(param: Any, word: Any) -> Any:
     if param.metavar != "FILE" and is_not_text(word):  # file names may be any bytes
         raise typer.BadParameter(f"{visible(word, 80)} is not UTF-8")
@@ -57,24 +47,36 @@ def _read(param: Any, word: Any) -> Any:
     return kind(word)
 
 
-class LightOption(TyperOption):
-    """An option that needs no pydantic when it is absent."""
+def _process_value(param: Any, ctx: Any, value: Any) -> Any:
+    """As Typer, but an absent parameter is not parsed at all."""
+    return super(type(param), param).process_value(ctx, value) if value is not None or param.required else None
 
-    def process_value(self, ctx: Any, value: Any) -> Any:
-        return super().process_value(ctx, value) if value is not None or self.required else None
+
+def _coerce(self: Any, value: Any, param: Any, ctx: Any) -> Any:
+    """The value of one word, or a list where the parameter takes several; without pydantic. None without a word."""
+    if value is None:
+        return None
+    return [_read(param, word) for word in value] if isinstance(value, (list, tuple)) else _read(param, value)
+
+
+class LightOption(TyperOption):
+    """An option that is parsed without pydantic."""
+
+    process_value = _process_value
+    coerce = _coerce
 
     def get_runtime_param(self) -> Any:
-        return _Words()
+        return self
 
 
 class LightArgument(TyperArgument):
-    """An argument that needs no pydantic when it is absent. Help shows its name without a Python type."""
+    """An argument that is parsed without pydantic. Help shows its name without a Python type."""
 
-    def process_value(self, ctx: Any, value: Any) -> Any:
-        return super().process_value(ctx, value) if value is not None or self.required else None
+    process_value = _process_value
+    coerce = _coerce
 
     def get_runtime_param(self) -> Any:
-        return _Words()
+        return self
 
     @property
     def _shown(self) -> str:
@@ -155,11 +157,7 @@ _RESULT_OPTIONS = {"output": "-o", "fields": "--fields", "query": "--query", "ou
 
 
 def refuse_result_options(ctx: Any) -> None:
-    """Refuses output options for a command without a result.
-
-    Raises:
-        UsageProblem: an option says how the result is printed, or where.
-    """
+    """Refuses output options for a command without a result."""
     for name, option in _RESULT_OPTIONS.items():
         if ctx.obj.get(name) is not None:
             message = f"{ctx.command_path} prints no result, so it takes no {option}"

@@ -32,23 +32,25 @@ def parse_chain(value: str) -> int:
     raise typer.BadParameter(f"{value!r} is not a chain: write base (8453) or bnb (56)")
 
 
-def check_period(start: float | None, end: float | None) -> None:
-    """Refuses a period that ends before it begins.
+@dataclass(frozen=True)
+class Instant:
+    """A time as typed: Unix seconds, or seconds `ago` by the clock of the run."""
 
-    Raises:
-        UsageProblem: --since is later than --until.
-    """
-    if start is not None and end is not None and start > end:
-        raise UsageProblem("--since is later than --until", "nothing was sent; --help shows what is accepted")
+    seconds: float
+    ago: bool = False
+
+    def at(self, now: float) -> float:
+        """In Unix seconds."""
+        return now - self.seconds if self.ago else self.seconds
 
 
-def parse_moment(value: str) -> float:
-    """A time as Unix seconds: `1767225600`, `2026-01-01T00:00:00Z`, `2026-01-01` (UTC midnight), `90m` (ago)."""
+def parse_time(value: str) -> Instant:
+    """`1767225600`, `2026-01-01T00:00:00Z`, `2026-01-01` (UTC midnight), or `90m` (ago)."""
     ago = _AGO.fullmatch(value)
     if ago is not None:
-        return datetime.now(UTC).timestamp() - int(ago[1]) * _SECONDS[ago[2]]
+        return Instant(int(ago[1]) * _SECONDS[ago[2]], ago=True)
     if re.fullmatch(r"\d{9,11}", value):
-        return float(value)
+        return Instant(float(value))
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
@@ -58,10 +60,10 @@ def parse_moment(value: str) -> float:
         )
         raise typer.BadParameter(message) from None
     if len(value) <= 10:
-        return moment.replace(tzinfo=UTC).timestamp()
+        return Instant(moment.replace(tzinfo=UTC).timestamp())
     if moment.tzinfo is None:
         raise typer.BadParameter("a time needs its zone: add Z for UTC, or an offset such as +02:00")
-    return moment.timestamp()
+    return Instant(moment.timestamp())
 
 
 def whole(least: int | None = None, most: int | None = None) -> Callable[[str | int], int]:
@@ -95,13 +97,10 @@ def number(least: float | None = None, most: float | None = None) -> Callable[[s
 
 
 def unix_or_date(least: float | None = None) -> Callable[[str | float], float]:
-    """A time of the mock's clock: Unix seconds, a date, or a time with its zone.
-
-    No ages: those use the system's clock.
-    """
+    """A time of the mock's clock: Unix seconds, a date, or a time with its zone. No ages: those use the run's clock."""
 
     def read(value: str | float) -> float:
-        return parse_moment(str(value)) if re.match(r"\d{4}-", str(value)) else number(least)(value)
+        return parse_time(str(value)).seconds if re.match(r"\d{4}-", str(value)) else number(least)(value)
 
     return read
 
@@ -145,9 +144,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent
 SORT = "best first; with - before it, worst first"
 A_TIME = "Unix seconds, a date, or a time with its zone"
 OF_TIME = "Start: an age (90m), a date, a time with its zone, or Unix seconds."
-Since = Annotated[float | None, typer.Option("--since", parser=parse_moment, metavar="TIME", help=OF_TIME)]
+Since = Annotated[Instant | None, typer.Option("--since", parser=parse_time, metavar="TIME", help=OF_TIME)]
 Until = Annotated[
-    float | None, typer.Option("--until", parser=parse_moment, metavar="TIME", help="End, in the same forms.")
+    Instant | None, typer.Option("--until", parser=parse_time, metavar="TIME", help="End, in the same forms.")
 ]
 Confidence = Annotated[
     float | None,
@@ -192,11 +191,7 @@ def pages(
         ),
     ] = None,
 ) -> Walk:
-    """The options that all lists share.
-
-    Raises:
-        UsageProblem: options that do not go together.
-    """
+    """The options that all lists share."""
     if everything and limit is not None:
         raise UsageProblem("--limit and --all exclude each other", "leave one of them out")
     total = None if everything else limit if limit is not None else FIRST

@@ -63,7 +63,7 @@ EXPLAINED: Mapping[tuple[str, str], str] = {
 }
 """Verbs that a noun does not have, each with a hint."""
 
-_LISTED = {
+LISTED = {
     "AGENT_ID": "agents list",
     "WALLET_ID": "wallets list",
     "--wallet-id": "wallets list",
@@ -97,7 +97,7 @@ def _explained(error: typer.TyperException, context: Any, path: str) -> tuple[st
     if kind == "NoSuchOption":
         return _option(error, context, path)
     if kind == "MissingParameter" and param is not None:
-        listed = _LISTED.get(_name(param))
+        listed = LISTED.get(_name(param))
         return f"{path} needs {_name(param)}", listed and f"see what there is: {TRADE} {listed}"
     if kind == "BadParameter" and param is not None:
         return f"{_name(param)}: {error.message}", None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 
 app = noun("account", "Who you are, your plan and what is left of it.")
 
@@ -13,12 +13,12 @@ app = noun("account", "Who you are, your plan and what is left of it.")
 @app.verb("show", "trade account show", "trade account show -o json")
 def show(ctx: typer.Context) -> None:
     """Show the account: e-mail address, plan and the last four characters of the key."""
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         run.show(run.client.account.get())
 
 
 @app.verb("usage", "trade account usage", "trade account usage -o json")
 def usage(ctx: typer.Context) -> None:
     """Show how much of the plan's requests and agents is used, and when the period resets."""
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         run.show(run.client.account.usage())

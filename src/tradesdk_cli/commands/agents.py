@@ -9,26 +9,19 @@ import typer
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import SORT, AgentId, AnyChain, Chain, Confidence, DryRun, Walk, Yes, number, pages, whole
 from tradesdk_cli.errors import CONFLICT, CliError, UsageProblem
-from tradesdk_cli.session import session, wire
+from tradesdk_cli.run import run_of, wire
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tradesdk import Agent
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 _PAGE = 100
 """Open positions to count before an agent is deleted: one page."""
 
 app = noun("agents", "Trading agents: list, get, create, update, delete.")
-
-
-class StillActive(CliError):
-    """The service would refuse this: the agent is running."""
-
-    exit_code = CONFLICT
-    code = "conflict"
 
 
 Status = Literal["active", "idle", "paused", "error"]
@@ -115,7 +108,7 @@ def list_agents(
     rank: Callable[[Agent], float | None] | None = by
     if losing:
         rank = lost if by is None else lambda agent: None if lost(agent) is None else by(agent)
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         read = run.client.agents.get if results or rank is not None else None
         filters = {"status": status}
         found = Source("agents", run.client.agents.list, filters, keeping(chain_id=chain), rank, read)
@@ -129,7 +122,7 @@ def get(ctx: typer.Context, agent_id: AgentId) -> None:
     """Show one agent with its risk rules and its results so far."""
     from tradesdk_cli.lookup import AGENTS, reached
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         run.show(reached(run, AGENTS, agent_id, lambda found: run.client.agents.get(found)))
 
 
@@ -156,7 +149,7 @@ def create(
     from tradesdk_cli.confirm import Change, approve, check
     from tradesdk_cli.lookup import WALLETS, id_of
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         if not dry_run:
             run.out.selection.expect(Agent)
         check(f"create the agent {name}", yes=yes, dry_run=dry_run)
@@ -201,7 +194,7 @@ def update(
     from tradesdk_cli.lookup import AGENTS, WALLETS, id_of, reached
     from tradesdk_cli.output.formats import flatten
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         if not dry_run:
             run.out.selection.expect(Agent)
         check(f"change the agent {agent_id}", yes=yes, dry_run=dry_run)
@@ -226,7 +219,7 @@ def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: Dry
     from tradesdk_cli.confirm import Change, approve, check
     from tradesdk_cli.lookup import AGENTS, reached
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         check(f"delete the agent {agent_id} for good", yes=yes, dry_run=dry_run)
         agent_id, agent = reached(run, AGENTS, agent_id, lambda found: (found, run.client.agents.get(found)))
         named = f"the agent {one_line(agent.name, 60)} ({agent_id})"
@@ -246,9 +239,8 @@ def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: Dry
             except ConflictError as error:
                 if not active:
                     raise
-                refused = StillActive(error.message, _how_to_stop(run, agent_id))
-                refused.status = error.status
-                raise refused from None
+                hint = _how_to_stop(run, agent_id)
+                raise CliError(error.message, hint, code="conflict", exit_code=CONFLICT, status=error.status) from None
             run.out.one({"id": agent_id, "deleted": True})
 
 
@@ -265,7 +257,7 @@ def _arguments(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "risk": Risk(**body["risk"])}
 
 
-def _how_to_stop(run: Session, agent_id: str) -> str:
+def _how_to_stop(run: Run, agent_id: str) -> str:
     """The hint for stopping an agent: a command on a mock, else the dashboard, as the API has no endpoint."""
     program, name = run.settings.program, one_line(agent_id, 80)
     fewer = f"to open fewer positions until then: {program} agents update {name} --max-positions 1 --min-confidence 1"

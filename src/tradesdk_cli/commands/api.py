@@ -15,7 +15,7 @@ import typer
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import DryRun, Yes
 from tradesdk_cli.errors import SERVER, CliError, UsageProblem
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 from tradesdk_cli.text import one_line, to_json, visible
 
 if TYPE_CHECKING:
@@ -53,13 +53,6 @@ class RawRequest:
     body: Any = None
 
 
-class BadAnswer(CliError):
-    """The response cannot be printed as requested."""
-
-    exit_code = SERVER
-    code = "bad_response"
-
-
 @app.verb("api", "trade --mock api GET /v1/agents -f status=active", "trade --mock api /v1/account -o table")
 def api(
     ctx: typer.Context,
@@ -79,7 +72,7 @@ def api(
 
     request = read_request(words, field or (), data)
     change = Change(f"{request.method} {request.path}", request.method, request.path, request.body, query=request.query)
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         if request.method == "GET" and dry_run:
             run.out.one(change.as_dict())
             run.out.note("nothing was sent (--dry-run)")
@@ -182,7 +175,8 @@ def _show(out: Output, answer: RawResponse) -> None:
         if out.settings.output not in ("auto", "table") or not out.selection.is_all:
             # The text is not repeated: it may contain the key.
             message = f"the answer is not JSON ({len(answer.content)} bytes)"
-            raise BadAnswer(message, "leave -o, --fields and --query out to see it all") from None
+            hint = "leave -o, --fields and --query out to see it all"
+            raise CliError(message, hint, code="bad_response", exit_code=SERVER) from None
         lines = (f"{visible(line)}\n" for line in answer.text.splitlines())
         out.write("".join(lines) if out.on_terminal else answer.text)
         return

@@ -10,12 +10,12 @@ import typer
 
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.errors import Declined, UsageProblem
-from tradesdk_cli.session import session
-from tradesdk_cli.text import plain_dollars, unmistakable
+from tradesdk_cli.run import run_of
+from tradesdk_cli.text import dollars, plain_dollars, span, unmistakable, visible
 
 if TYPE_CHECKING:
     from tradesdk_cli.mcp.approvals import Action
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 app = Verbs()
 _NAME = re.compile(r"[A-Za-z0-9_.]{1,40}")
@@ -42,26 +42,26 @@ def approve(
         raise UsageProblem("a code and --refuse exclude each other", "trade approve --refuse CODE")
     if everything and (code is not None or refuse is not None):
         raise UsageProblem("--all is for the list: one action is decided at a time", "leave --all out")
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         decisions = Decisions(approvals_file(run.ledger_file))
         now = time.time()
         if refuse is not None:
             action = decisions.decide(decisions.waiting(refuse, now), yes=False, now=now)
-            run.out.one(record(action, now))
+            run.out.one(row_of(action, now))
         elif code is not None:
             action = decisions.waiting(code, now)
             _ask(run, action, now)
             action = decisions.decide(action, yes=True, now=time.time())
-            run.out.one(record(action, time.time()))
+            run.out.one(row_of(action, time.time()))
             run.out.note("approved: the client can carry it out when it repeats its call")
         else:
             _list(run, decisions.all(now), now, everything=everything)
 
 
-def _list(run: Session, found: list[Action], now: float, *, everything: bool) -> None:
+def _list(run: Run, found: list[Action], now: float, *, everything: bool) -> None:
     from tradesdk_cli.output.columns import ACTIONS
 
-    shown = [record(one, now) for one in found if everything or (one.state == "pending" and not one.expired(now))]
+    shown = [row_of(one, now) for one in found if everything or (one.state == "pending" and not one.expired(now))]
     decide = f"look at one and decide: {run.settings.program} approve CODE, or --refuse CODE"
     run.out.many(
         ACTIONS,
@@ -71,7 +71,7 @@ def _list(run: Session, found: list[Action], now: float, *, everything: bool) ->
     )
 
 
-def record(action: Action, now: float) -> dict[str, Any]:
+def row_of(action: Action, now: float) -> dict[str, Any]:
     """An action without its content."""
 
     return {
@@ -84,12 +84,11 @@ def record(action: Action, now: float) -> dict[str, Any]:
     }
 
 
-def _ask(run: Session, action: Action, now: float) -> None:
+def _ask(run: Run, action: Action, now: float) -> None:
     """Shows the whole action and asks."""
     from shutil import get_terminal_size
 
     from tradesdk_cli.confirm import ask, can_ask, say
-    from tradesdk_cli.text import dollars, span, visible
 
     if not can_ask():
         raise UsageProblem(

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.session import session
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.run import run_of
+from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 app = noun("config", "Settings and profiles: list, get, set, unset, path.")
 
@@ -43,7 +45,7 @@ def list_(
     from tradesdk_cli.config.entries import SHOWN
     from tradesdk_cli.output.columns import Column
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         rows = [_row(run.settings, name, sources=sources) for name in SHOWN]
         columns = [Column("name"), Column("value", "id"), *([Column("source", "id")] if sources else [])]
         run.out.many(columns, [rows], empty="nothing is set")
@@ -57,7 +59,7 @@ def get(ctx: typer.Context, name: SettingName) -> None:
     """
     from tradesdk_cli.config.entries import shown_name
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         row = _row(run.settings, shown_name(name), sources=True)
         if row["value"] is None:
             run.out.note(f"{row['name']} is not set, so nothing is shown")
@@ -90,17 +92,16 @@ def unset(ctx: typer.Context, name: SettingName) -> None:
 def _change(ctx: typer.Context, name: str, value: str | None, *, yes: bool = False) -> None:
     from tradesdk_cli.config.entries import parse, plain_name, settable_name
     from tradesdk_cli.config.files import CONFIG_FILE, change
-    from tradesdk_cli.errors import UsageProblem
 
-    with session(ctx, new_profile=value is not None) as run:
+    with run_of(ctx, new_profile=value is not None) as run:
         run.out.selection.expect("name", "value", "profile", "file")
         settings, name = run.settings, plain_name(name)
-        profiles, profile = settings.files.profiles, settings.profile or "default"
+        profiles, profile = settings.saved.tables, settings.profile or "default"
         file = settings.config_folder() / CONFIG_FILE
         if name == "profile":
             if value is None:
                 raise UsageProblem("the default profile is changed, not removed", "{trade} config set profile NAME")
-            settings.files.profile(value)  # or the profile does not exist
+            settings.saved.named(value)  # or the profile does not exist
             change(file, (), {name: value})
             run.out.one({"name": name, "value": value, "profile": None, "file": str(file)})
             if settings.sources[name] not in ("default", CONFIG_FILE) and settings.profile != value:
@@ -109,7 +110,7 @@ def _change(ctx: typer.Context, name: str, value: str | None, *, yes: bool = Fal
         name = settable_name(name)
         parsed: Any = None if value is None else parse(name, value)
         if settings.profile not in (None, *profiles) and name not in ("base_url", "kind"):
-            settings.files.profile(profile)  # does not exist: only required settings create a profile
+            settings.saved.named(profile)  # does not exist: only required settings create a profile
         if parsed is not None and name in ("base_url", "market_url"):
             parsed = run.connect(parsed, "none-yet").base_url
             _agree_to_move(run, profile, parsed, yes=yes)
@@ -125,7 +126,8 @@ def path(ctx: typer.Context) -> None:
 
     Works with a broken file, too.
     """
-    from tradesdk_cli.config.files import config_folder, find_project
+    from tradesdk.local import config_folder
+    from tradesdk_cli.config.files import find_project
     from tradesdk_cli.config.settings import resolve
     from tradesdk_cli.output.printer import Output
 
@@ -145,7 +147,7 @@ def _row(settings: Settings, name: str, *, sources: bool) -> dict[str, Any]:
     from tradesdk_cli.config.files import CONFIG_FILE
 
     if name == "profiles":
-        value: Any = ", ".join(settings.files.profiles) or None
+        value: Any = ", ".join(settings.saved.tables) or None
         return {"name": name, "value": value} | ({"source": CONFIG_FILE} if sources else {})
     value = getattr(settings, name)
     if name == "api_key":  # whether there is a key, never the key
@@ -159,8 +161,6 @@ def _row(settings: Settings, name: str, *, sources: bool) -> dict[str, Any]:
 
 def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
     """True when only the value is printed. The profile's `output` does not count: it would break scripts."""
-    from tradesdk_cli.text import visible
-
     settings = out.settings
     typed = settings.output not in ("auto", "table") and settings.sources["output"].startswith("flag")
     if typed or settings.out or settings.query or settings.fields:
@@ -169,13 +169,13 @@ def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
         out.write(visible("true" if value is True else "false" if value is False else str(value)) + "\n")
 
 
-def _agree_to_move(run: Session, profile: str, address: str, *, yes: bool) -> None:
+def _agree_to_move(run: Run, profile: str, address: str, *, yes: bool) -> None:
     """Asks before a saved key goes to another address than it was saved for."""
     from tradesdk.local import host_of, origin_of
     from tradesdk_cli.config.credentials import addresses_of
     from tradesdk_cli.confirm import agree
 
-    table = run.settings.files.profiles.get(profile, {})
+    table = run.settings.saved.tables.get(profile, {})
     if "key" not in table or origin_of(address) in map(origin_of, addresses_of(table)):
         return
     agree(f"let the key that profile {profile} keeps go to {host_of(address)}", yes=yes)

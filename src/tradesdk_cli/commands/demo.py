@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from tradesdk_cli.cli.group import Verbs
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 
 app = Verbs()
 
@@ -21,6 +21,6 @@ def demo(ctx: typer.Context) -> None:
     from tradesdk_cli.demo.story import run_tour
     from tradesdk_cli.idcache import listen
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         listen(False)  # its agents are gone with it: nothing to complete
         run_tour(run.out)

@@ -16,15 +16,17 @@ from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import Yes
 from tradesdk_cli.errors import SERVER, ConfigProblem, UsageProblem
 from tradesdk_cli.files import PartialFile, atomic_write
+from tradesdk_cli.run import run_of, run_with
 from tradesdk_cli.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from tradesdk import ConfigError
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.health import Finding
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 app = Verbs()
 
@@ -71,25 +73,15 @@ def doctor(
         raise UsageProblem("--write, --pay, --gaps, --compare and --yes need --service", "trade doctor --service")
     from tradesdk_cli.health import exit_code, show, summary
     from tradesdk_cli.output.columns import DOCTOR
-    from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.session import Session
 
     chosen, broken = _settings(ctx.obj, os.environ)
-    ctx.obj["resolved"] = chosen
-    run = Session(chosen, Output(chosen, os.environ))
-    try:
-        if chosen.debug or chosen.curl:
-            from tradesdk_cli.diagnostics import watching
-
-            run.enter(watching(run.out))
+    with run_with(ctx, chosen) as run:
         findings = _examine(run, broken)
         if run.out.draws(many=True):
             show(run.out, findings)
             run.out.note(summary(findings))
         else:
             run.out.many(DOCTOR, [[one.as_dict() for one in findings]], empty="nothing to check")
-    finally:
-        run.close()
     raise typer.Exit(exit_code(findings))
 
 
@@ -102,7 +94,6 @@ def _probe(
     from tradesdk_cli.probe.ask import LONGEST, Probe
     from tradesdk_cli.probe.points import differences, of_file, options, rows, usual
     from tradesdk_cli.retries import OtherTime
-    from tradesdk_cli.session import session
 
     try:
         expected = usual() if compare is None else of_file(compare)
@@ -113,7 +104,7 @@ def _probe(
             if file.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             PartialFile(file).drop()
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         wallet = None
         if pay is not None:
             amount_of("--pay", pay)
@@ -168,7 +159,7 @@ def _written(file: Path) -> Iterator[None]:
         raise FileUnwritable(f"{file} cannot be written: {error.strerror}", "--gaps takes another FILE") from None
 
 
-def _ask_first(run: Session, *, write: bool, pay: str | None, payer: str | None, yes: bool) -> None:
+def _ask_first(run: Run, *, write: bool, pay: str | None, payer: str | None, yes: bool) -> None:
     """Shows what will be written and paid, and asks."""
     from tradesdk_cli.confirm import Change, approve
 
@@ -186,29 +177,33 @@ def _ask_first(run: Session, *, write: bool, pay: str | None, payer: str | None,
         approve(run, Change(what, "POST", "/v1/agents", about=about), yes=yes, dry_run=None)
 
 
-def _settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Settings, ConfigProblem | None]:
+def _settings(
+    flags: Mapping[str, Any], environ: Mapping[str, str]
+) -> tuple[Settings, ConfigProblem | ConfigError | None]:
     """The settings, as far as they can be read, and the error."""
-    from tradesdk_cli.config.files import Files, config_folder
+    from tradesdk import ConfigError
+    from tradesdk.local import Profiles, config_folder
+    from tradesdk_cli.config.files import Files
     from tradesdk_cli.config.settings import Settings, resolve, settings_of
 
     try:
         return settings_of(flags, environ), None
-    except ConfigProblem as problem:
+    except (ConfigError, ConfigProblem) as problem:
         wrong = problem
     # A file or a variable may be wrong; the others may still have the service's address.
     try:
         file = config_folder(environ.get("TRADE_HOME")) / "config.toml"
-    except ConfigProblem:
+    except ConfigError:
         file = None
     for left in (environ, {name: environ[name] for name in ("TRADE_HOME",) if name in environ}, {}):
         try:
-            return resolve(flags, left, Files(config_file=file), new_profile=True), wrong
+            return resolve(flags, left, Files(saved=Profiles(file=file)), new_profile=True), wrong
         except ConfigProblem:
             continue
     return Settings(output=flags.get("output") or "auto"), wrong
 
 
-def _examine(run: Session, broken: ConfigProblem | None) -> list[Finding]:
+def _examine(run: Run, broken: ConfigProblem | ConfigError | None) -> list[Finding]:
     from tradesdk_cli import health
 
     chosen, environ = run.settings, os.environ
@@ -221,4 +216,4 @@ def _examine(run: Session, broken: ConfigProblem | None) -> list[Finding]:
         ("fleet", lambda: health.fleet(run)),
         ("mcp", health.mcp),
     ]
-    return [one for name, check in checks for one in health.run(name, check)]
+    return [one for name, check in checks for one in health.findings_of(name, check)]

@@ -12,24 +12,20 @@ import typer
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import Chain, parse_span
 from tradesdk_cli.errors import ConfigProblem
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from tradesdk import Spending
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 app = noun("fleet", "Many machines, one budget, rate limit and stream of signals: init, relay, status.")
 
 
-def url_of(run: Session) -> str:
-    """The URL of the fleet.
-
-    Raises:
-        ConfigProblem: there is none.
-    """
+def url_of(run: Run) -> str:
+    """The URL of the fleet."""
     if run.settings.fleet is not None:
         return run.settings.fleet
     if run.settings.fleet_url is not None:
@@ -44,7 +40,7 @@ def url_of(run: Session) -> str:
 @app.verb("init", "trade fleet init", "trade fleet init -o json")
 def init(ctx: typer.Context) -> None:
     """Create the tables of a fleet in its database, unless they are there."""
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         url = url_of(run)
         from tradesdk.fleet import create_tables, status
 
@@ -72,7 +68,7 @@ def relay(
     --group. It ends when the database cannot be reached (exit code 11): let a service manager such as systemd restart
     it.
     """
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         url = url_of(run)
         from tradesdk.fleet import FleetRelay
         from tradesdk_cli.retries import log_handler
@@ -90,11 +86,11 @@ def status(ctx: typer.Context) -> None:
 
     Tables that the database's user may not read are named; the rest is shown.
     """
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         url = url_of(run)
         from tradesdk import Budget, LedgerError
         from tradesdk.fleet import status
-        from tradesdk_cli.pay.records import spending_record
+        from tradesdk_cli.pay.rows import spending_fields
 
         found = status(url)
         spending, unread = None, dict(found.unread)
@@ -113,7 +109,7 @@ def status(ctx: typer.Context) -> None:
         run.out.one(
             {
                 **parts,
-                "money": None if spending is None else spending_record(spending),
+                "money": None if spending is None else spending_fields(spending),
                 "unread": unread or None,
                 "server": found.server,
                 "version": found.version,
@@ -130,13 +126,13 @@ _PARTS = {
 }
 
 
-def _draw(console: Console, run: Session, found: Any, spending: Spending | None) -> None:
+def _draw(console: Console, run: Run, found: Any, spending: Spending | None) -> None:
     """A table for each part, then the money as `pay budget` shows it, then the server."""
     from rich.text import Text
 
     from tradesdk_cli.output import columns
     from tradesdk_cli.output.table import render_list
-    from tradesdk_cli.pay.records import render_spending
+    from tradesdk_cli.pay.rows import render_spending
 
     known = {
         "relays": columns.RELAYS,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.errors import Interrupted, UsageProblem
 from tradesdk_cli.interrupts import DeferInterrupt, deferring, exit_code_of
 from tradesdk_cli.output.stderr import Progress
-from tradesdk_cli.session import wire_all
+from tradesdk_cli.run import wire_all
 from tradesdk_cli.text import one_line, plural
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.cli.params import Walk
     from tradesdk_cli.output.columns import Column
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 
 _PAGE = 100
@@ -87,17 +87,13 @@ def ranked_by(sort: str, fields: Mapping[str, str]) -> Callable[[Any], float]:
 
 
 def refuse_query(out: Output, hint: str) -> None:
-    """Refuses a query on a list that has more items than were read: its result would look like one of the whole list.
-
-    Raises:
-        UsageProblem: there is a query.
-    """
+    """Refuses a query on a part of a list: its result would look like that of the whole list."""
     if out.selection.asks:
         raise UsageProblem("--query needs the whole list, and there is more", hint)
 
 
 def show_list(
-    run: Session,
+    run: Run,
     columns: Sequence[Column],
     walk: Walk,
     source: Source,
@@ -284,7 +280,7 @@ _AT_MOST = 1000
 _SECONDS = 5.0
 
 
-def with_names(run: Session, columns: Sequence[Column], filters: Mapping[str, object]) -> Sequence[Column]:
+def with_names(run: Run, columns: Sequence[Column], filters: Mapping[str, object]) -> Sequence[Column]:
     """`columns` with the agent's name as `agent` in a table on a terminal, and without the fields of `filters`.
 
     The first row fetches the list of agents; scripts send no extra request. Without a name, the id is shown. Fields of
@@ -304,12 +300,12 @@ def with_names(run: Session, columns: Sequence[Column], filters: Mapping[str, ob
         return names.get(row.get("agent_id", ""), row.get("agent_id"))
 
     return [
-        replace(column, key="agent", kind="text", of=name_of) if column.key == "agent_id" else column
+        replace(column, key="agent", kind="text", title="agent", of=name_of) if column.key == "agent_id" else column
         for column in columns
     ]
 
 
-def _names(run: Session) -> dict[str, str]:
+def _names(run: Run) -> dict[str, str]:
     from tradesdk import TradeError
 
     quick = run.client.with_options(max_retries=0, deadline=_SECONDS)  # no retries: the rows are waiting

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.cli.group import Verbs
-from tradesdk_cli.session import session
+from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.run import run_of
+from tradesdk_cli.text import bare_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 _PRINTED = (
     "profile",
@@ -54,7 +56,7 @@ def login(
     """
 
     store = None if keyring is None else "keyring" if keyring else "file"
-    with session(ctx, new_profile=True) as run:
+    with run_of(ctx, new_profile=True) as run:
         run.out.selection.expect(*_PRINTED)
         name = run.settings.profile or "default"
         _refuse_look_alike(run, name)
@@ -64,10 +66,8 @@ def login(
             _as_user(run, name, store, piped=api_key_stdin, verify=verify, yes=yes)
 
 
-def _refuse_look_alike(run: Session, name: str) -> None:
-    from tradesdk_cli.errors import UsageProblem
-
-    for other in run.settings.files.profiles:
+def _refuse_look_alike(run: Run, name: str) -> None:
+    for other in run.settings.saved.tables:
         if other != name and other.lower() == name.lower():
             raise UsageProblem(
                 f"the profile {other} exists already, and some systems treat {name} as the same file",
@@ -75,11 +75,10 @@ def _refuse_look_alike(run: Session, name: str) -> None:
             )
 
 
-def _as_mock(run: Session, name: str, *, yes: bool) -> None:
+def _as_mock(run: Run, name: str, *, yes: bool) -> None:
     from tradesdk_cli.confirm import agree
-    from tradesdk_cli.errors import UsageProblem
 
-    table = run.settings.files.profiles.get(name, {})
+    table = run.settings.saved.tables.get(name, {})
     if table and table.get("kind") != "mock":
         raise UsageProblem(
             f"the profile {name} is for a service, not for a mock",
@@ -99,14 +98,13 @@ def _as_mock(run: Session, name: str, *, yes: bool) -> None:
     _note_default(run, name, default)
 
 
-def _as_user(run: Session, name: str, store: str | None, *, piped: bool, verify: bool, yes: bool) -> None:
+def _as_user(run: Run, name: str, store: str | None, *, piped: bool, verify: bool, yes: bool) -> None:
     from tradesdk.local import host_of
-    from tradesdk_cli.config.credentials import check_store, remove_key, save_key, store_name
+    from tradesdk_cli.config.credentials import key_store, remove_key, save_key
     from tradesdk_cli.confirm import agree
-    from tradesdk_cli.errors import UsageProblem
 
     settings = run.settings
-    table = settings.files.profiles.get(name, {})
+    table = settings.saved.tables.get(name, {})
     if table.get("kind") == "mock":
         raise UsageProblem(f"the profile {name} is a mock", "name another one: trade login --profile work")
     before = table.get("key")
@@ -115,7 +113,9 @@ def _as_user(run: Session, name: str, store: str | None, *, piped: bool, verify:
     if before is not None:
         where = host_of(str(table.get("base_url") or base_url))
         agree(f"replace the login of profile {name} at {where}", yes=yes)
-    check_store(settings, store)
+    if store == "keyring":  # before the key is typed
+        with key_store(settings).keyring():
+            pass
     key = _key(run, base_url, piped=piped)
     client = run.connect(base_url, key)
     account = _verified(run, client) if verify else {}
@@ -131,7 +131,7 @@ def _as_user(run: Session, name: str, store: str | None, *, piped: bool, verify:
         if before is not None and before != store:
             remove_key(settings, name, before)
     shown = {"profile": name, "base_url": base_url}
-    run.out.one({**shown, **account, "key_kept_in": store_name(settings, name, store), "default": default})
+    run.out.one({**shown, **account, "key_kept_in": key_store(settings).where(name, store), "default": default})
     if not verify:
         run.out.note("the key was saved without a test; to test it: trade whoami")
     _note_default(run, name, default)
@@ -140,14 +140,13 @@ def _as_user(run: Session, name: str, store: str | None, *, piped: bool, verify:
             run.out.note(f"{variable} is set and takes precedence over the saved login: unset {variable}")
 
 
-def _address(run: Session, table: Mapping[str, Any]) -> str:
+def _address(run: Run, table: Mapping[str, Any]) -> str:
     """The address: of the flag, the profile, the environment, or the prompt.
 
     It is checked before the key is read. At the prompt, a wrong address is asked for again.
     """
     from tradesdk import ConfigError
     from tradesdk_cli.confirm import can_ask
-    from tradesdk_cli.errors import ConfigProblem
     from tradesdk_cli.explain import problem_of
 
     settings = run.settings
@@ -169,11 +168,9 @@ def _address(run: Session, table: Mapping[str, Any]) -> str:
     )
 
 
-def _key(run: Session, base_url: str, *, piped: bool) -> str:
+def _key(run: Run, base_url: str, *, piped: bool) -> str:
     from tradesdk.local import host_of
     from tradesdk_cli.config.credentials import key_from_stdin
-    from tradesdk_cli.errors import ConfigProblem
-    from tradesdk_cli.text import bare_key
     from tradesdk_cli.wallet import can_hide, hidden
 
     if piped:
@@ -189,7 +186,7 @@ def _key(run: Session, base_url: str, *, piped: bool) -> str:
     return key
 
 
-def _verified(run: Session, client: Any) -> dict[str, Any]:
+def _verified(run: Run, client: Any) -> dict[str, Any]:
     """The account of the key."""
     from tradesdk import APIError, AuthenticationError
 
@@ -203,18 +200,17 @@ def _verified(run: Session, client: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def _locked_writer(run: Session, name: str) -> Iterator[Callable[[dict[str, Any]], bool]]:
+def _locked_writer(run: Run, name: str) -> Iterator[Callable[[dict[str, Any]], bool]]:
     """Holds the lock against other logins, and yields a function that writes the profile.
 
     The function returns True for the default profile; the first profile becomes that. Key and address belong together,
     so it fails when the profile has changed since the confirmation.
     """
     from tradesdk_cli.config.files import changing
-    from tradesdk_cli.errors import ConfigProblem
 
-    files = run.settings.files
+    saved = run.settings.saved
     with changing(run.settings.config_folder() / "config.toml") as (now, put):
-        if now.get("profiles", {}).get(name, {}) != files.profiles.get(name, {}):
+        if now.get("profiles", {}).get(name, {}) != saved.tables.get(name, {}):
             raise ConfigProblem(
                 f"another command has changed profile {name} meanwhile; nothing was saved", "run it again"
             )
@@ -229,11 +225,11 @@ def _locked_writer(run: Session, name: str) -> Iterator[Callable[[dict[str, Any]
         yield write
 
 
-def _note_default(run: Session, name: str, default: bool) -> None:
+def _note_default(run: Run, name: str, default: bool) -> None:
     if not default:
         run.out.note(f"use it with --profile {name}, or always: trade config set profile {name}")
 
 
-def note_mock_removal(run: Session, name: str) -> None:
+def note_mock_removal(run: Run, name: str) -> None:
     """Prints how to turn a mock profile into one for a service."""
     run.out.note(f"profile {name} is a mock world; to remove the mock: trade config unset kind --profile {name}")

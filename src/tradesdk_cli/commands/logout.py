@@ -7,7 +7,8 @@ import os
 import typer
 
 from tradesdk_cli.cli.group import Verbs
-from tradesdk_cli.session import session
+from tradesdk_cli.errors import ConfigProblem
+from tradesdk_cli.run import run_of
 
 app = Verbs()
 
@@ -19,25 +20,25 @@ def logout(ctx: typer.Context) -> None:
     Removes the profile's key from its file or keyring; everything else of the profile stays. The key stays valid at the
     service: revoke it in the dashboard.
     """
+    from tradesdk import ConfigError
     from tradesdk_cli.commands.login import note_mock_removal
-    from tradesdk_cli.config.credentials import remove_key, remove_partial_keys, store_name
+    from tradesdk_cli.config.credentials import key_store, remove_key, remove_partial_keys
     from tradesdk_cli.config.files import change
-    from tradesdk_cli.errors import ConfigProblem
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         run.out.selection.expect("profile", "removed")
         settings = run.settings
         name = settings.profile
         removed = ["the key of a login that was killed"] if remove_partial_keys(settings) else []
         if name is not None:
-            store = settings.files.profiles[name].get("key")
+            store = settings.saved.tables[name].get("key")
             for candidate in ("file", "keyring"):
                 # The keyring is neither imported nor opened unless the profile uses it.
                 if (candidate == "file" or store == "keyring") and remove_key(settings, name, candidate):
-                    removed.append(store_name(settings, name, candidate))
+                    removed.append(key_store(settings).where(name, candidate))
             try:
                 change(settings.config_folder() / "config.toml", ("profiles", name), {"key": None})
-            except ConfigProblem as problem:
+            except (ConfigError, ConfigProblem) as problem:
                 if not removed:
                     raise
                 message = f"the key was removed from {', '.join(removed)}, but the settings still name it: "
@@ -47,7 +48,7 @@ def logout(ctx: typer.Context) -> None:
             run.out.note("the service still accepts the key: revoke it in the dashboard to disable it")
         else:
             run.out.note("nothing to remove: no key was saved")
-        if name is not None and settings.files.profiles[name].get("kind") == "mock":
+        if name is not None and settings.saved.tables[name].get("kind") == "mock":
             note_mock_removal(run, name)
         if os.environ.get("TRADE_API_KEY"):
             run.out.note("TRADE_API_KEY is still set: unset TRADE_API_KEY")

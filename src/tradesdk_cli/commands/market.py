@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import OF_TIME, check_period, parse_moment, whole
-from tradesdk_cli.session import session
+from tradesdk_cli.cli.params import Since, Until, whole
+from tradesdk_cli.run import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,6 @@ app = noun("market", "Paid market data: signals, prices, history, win-rate, avg-
 
 FIRST_TOKENS = 20
 SPECIAL = "For special cases"
-_MINUTE = 60
 
 
 SignalKind = Literal["BUY", "SELL", "WAITING FOR SIGNAL", "ALL"]
@@ -79,7 +78,7 @@ def buy(ctx: typer.Context, terms: Terms, verb: str, tokens: Sequence[str] = (),
     from tradesdk_cli.pay.calls import Call
 
     call = Call(verb, tokens, arguments)
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         purchase(run, call, terms)
 
 
@@ -124,12 +123,6 @@ _of_tokens(
 )
 
 
-def _moment(value: str) -> float:
-    """Ages are whole minutes: the same command a little later is the same request, and is not paid for twice."""
-    moment = parse_moment(value)
-    return moment // _MINUTE * _MINUTE if value[-1:] in ("m", "h", "d") else moment
-
-
 @app.verb(
     "history",
     "trade --mock market history BRETT --since 24h --signal BUY --max-price 0.05",
@@ -140,19 +133,19 @@ def history(
     ctx: typer.Context,
     tokens: Tokens,
     *,
-    start: Annotated[
-        float | None,
-        typer.Option("--since", parser=_moment, metavar="TIME", help=OF_TIME),
-    ] = None,
-    end: Annotated[
-        float | None, typer.Option("--until", parser=_moment, metavar="TIME", help="End, in the same forms.")
-    ] = None,
+    since: Since = None,
+    until: Until = None,
     signal: Annotated[SignalKind | None, typer.Option("--signal", help="Only signals of this kind.")] = None,
     terms: Terms,
 ) -> None:
     """Buy past signals of tokens, at most 100 each: $0.05 a token."""
-    check_period(start, end)
-    buy(ctx, terms, "history", tokens, start=start, end=end, signal_type=signal)
+    from tradesdk_cli.pay.buy import purchase
+    from tradesdk_cli.pay.calls import Call
+
+    with run_of(ctx) as run:
+        # The same command a little later is the same request, and is not paid for twice.
+        start, end = run.period(since, until, whole_minutes=True)
+        purchase(run, Call("history", tokens, {"start": start, "end": end, "signal_type": signal}), terms)
 
 
 _of_tokens(
@@ -213,12 +206,12 @@ def supported(
 ) -> None:
     """List the tokens that have market data. It is free."""
     from tradesdk_cli.output.columns import MARKET
-    from tradesdk_cli.pay.buy import records
+    from tradesdk_cli.pay.buy import rows_of
     from tradesdk_cli.pay.checkout import market_client
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         data = market_client(run, send_api_key=send_api_key).supported_tokens(limit=limit).data
-        rows, more = records("tokens", data), []
+        rows, more = rows_of("tokens", data), []
         if len(rows) < data.total:
             how = "--limit N, at most 500" if len(rows) < 500 else "the list cannot be continued"
             more = [f"the first {len(rows)} of {data.total}; there are more: {how}"]

@@ -11,12 +11,14 @@ import typer
 
 from tradesdk_cli.cli.group import TradeGroup, Verbs, examples, gathered, refuse_result_options
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.interrupts import on_signal
 from tradesdk_cli.mcp import INSTALL
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
+from tradesdk_cli.text import plain_dollars, usd
 
 if TYPE_CHECKING:
     from tradesdk_cli.mcp.catalog import Scope
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 app = Verbs(name="mcp", cls=TradeGroup)
 
@@ -83,7 +85,7 @@ def mcp(
     refuse_result_options(ctx)
     if not _has_mcp():
         raise ConfigProblem("this needs the package mcp, which is not installed", INSTALL)
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         if sys.stdin.isatty():
             run.out.note(
                 "waiting for an MCP client on stdin; clients start this by themselves: trade mcp config claude"
@@ -91,12 +93,11 @@ def mcp(
         _serve_stdio(run, scope)
 
 
-def _serve_stdio(run: Session, scope: Scope) -> None:
+def _serve_stdio(run: Run, scope: Scope) -> None:
     import anyio
     import anyio.from_thread
     from anyio.lowlevel import current_token
 
-    from tradesdk_cli.interrupts import on_signal
     from tradesdk_cli.mcp.server import serve_stdio
     from tradesdk_cli.mcp.tools import Toolbox
 
@@ -133,9 +134,8 @@ def config(
     """
     from tradesdk_cli.config.credentials import without_password
     from tradesdk_cli.mcp.clients import CLIENTS, PLACES, configuration, this_program
-    from tradesdk_cli.text import plain_dollars, usd
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         variables = {name: os.environ[name] for name in PLACES if os.environ.get(name)}
         if run.settings.sources["base_url"] == "flag --base-url":
             variables |= dict.fromkeys(("TRADE_BASE_URL", "TRADE_MARKET_BASE_URL"), str(run.settings.base_url))
@@ -159,7 +159,7 @@ def tools(ctx: typer.Context, *, scope: Scope) -> None:
     from tradesdk_cli.mcp.catalog import tools as listed
     from tradesdk_cli.output.columns import TOOLS
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         run.out.many(TOOLS, [[tool.listed() for tool in listed(scope)]], empty="no tools")
 
 

@@ -13,16 +13,16 @@ from urllib.parse import urlsplit
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import All, DryRun, Limit, Since, Until, Yes, check_period, pages, parse_span
+from tradesdk_cli.cli.params import All, DryRun, Limit, Since, Until, Yes, pages, parse_span
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.pay import key
 from tradesdk_cli.pay.calls import ENDPOINTS, Call
-from tradesdk_cli.session import session, target_of
-from tradesdk_cli.text import dollars, one_line, usd
+from tradesdk_cli.run import run_of, target_of
+from tradesdk_cli.text import dollars, one_line, plain_dollars, usd
 
 if TYPE_CHECKING:
     from tradesdk import Payment
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 app = noun("pay", "Payments: quote, history, show, report, budget, resume, reconcile, key, trust.")
 
@@ -56,16 +56,15 @@ def quote(
 
     Uses the published prices; needs no key and sends nothing.
     """
-    from tradesdk_cli.pay.checkout import NO_SERVICE, Terms, market_client
-    from tradesdk_cli.pay.records import left_over, room
-    from tradesdk_cli.text import plain_dollars
+    from tradesdk_cli.pay.checkout import Terms, client_for
+    from tradesdk_cli.pay.rows import left_over, room
 
     call = Call(verb, tokens or (), {"sort_by": "winRate"} if verb == "top" else {})
     if tokens and "tokens" not in call.takes:
         raise UsageProblem(f"the price of {verb} does not depend on tokens", f"{{trade}} pay quote {verb}")
     Terms().check(call)
-    with session(ctx) as run:
-        client = market_client(run, at=None if run.settings.mock else run.settings.market_url or NO_SERVICE)
+    with run_of(ctx) as run:
+        client = client_for(run, None)
         found = getattr(client.quote, call.method)(**call.given)
         has_budget = found.spending.budget.is_set
         run.out.one(
@@ -118,15 +117,14 @@ def history(
     from tradesdk_cli import idcache
     from tradesdk_cli.commands.lists import refuse_query
     from tradesdk_cli.output.columns import PAYMENTS
-    from tradesdk_cli.pay.records import brief, payments_of
+    from tradesdk_cli.pay.rows import brief, payments_of
 
-    check_period(since, until)
     total = pages(limit, everything).total
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         chosen = {"stages": [PaymentStage(one.value) for one in stage or ()], "unproven": unproven}
-        in_time = since is not None or until is not None
-        page = 500 if in_time or total is None else total + 1
-        walked = payments_of(run.ledger, since, until, page=page, **chosen)
+        start, end = run.period(since, until)
+        page = 500 if since or until or total is None else total + 1
+        walked = payments_of(run.ledger, start, end, page=page, **chosen)
         found, now = list(islice(walked, None if total is None else total + 1)), run.now()
         there_are_more = total is not None and len(found) > total
         if limit is None and there_are_more:
@@ -136,7 +134,7 @@ def history(
         run.out.many(
             PAYMENTS,
             [[brief(payment, now) for payment in found[:total]]],
-            empty="no payments like this" if stage or unproven or in_time else "nothing was bought yet",
+            empty="no payments like this" if stage or unproven or since or until else "nothing was bought yet",
             foot=lambda: ([f"the newest {total}; there are more: --all, or --limit N"] * there_are_more, {}),
         )
 
@@ -158,14 +156,13 @@ def report(
     not taken are left out. Reads only the ledger.
     """
     from tradesdk_cli.output.columns import SPENT, Column
-    from tradesdk_cli.pay.records import payments_of, report
+    from tradesdk_cli.pay.rows import payments_of, sums_of
 
-    check_period(since, until)
-    with session(ctx) as run:
-        found = list(payments_of(run.ledger, since, until))
+    with run_of(ctx) as run:
+        found = list(payments_of(run.ledger, *run.period(since, until)))
         spent, held = (sum(map(attrgetter(part), found)) for part in ("spent", "held"))
         money = dollars(usd(spent)) + " spent" + (f", {dollars(usd(held))} held" if held else "")
-        rows = report(found, by)
+        rows = sums_of(found, by)
         has_total = run.out.on_terminal and rows and run.out.draws(many=True)
         run.out.many(
             (Column(by), *SPENT),
@@ -181,10 +178,10 @@ def show(ctx: typer.Context, payment_id: PaymentId) -> None:
 
     State, terms, receipt, and the answer where it is kept.
     """
-    from tradesdk_cli.pay.records import whole
-    from tradesdk_cli.pay.recover import find_payment
+    from tradesdk_cli.pay.checkout import find_payment
+    from tradesdk_cli.pay.rows import whole
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         run.out.one(whole(find_payment(run, payment_id), run.now()))
 
 
@@ -232,17 +229,17 @@ def budget(
         raise UsageProblem("to change a limit, use budget set", hint)
     if action == "set" and not changes:
         raise UsageProblem("no limit was given", hint)
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         if action == "show" or _set_budget(run, changes, yes=yes, dry_run=dry_run):
             _show_budget(run)
 
 
-def _set_budget(run: Session, changes: dict[str, str], *, yes: bool, dry_run: bool) -> bool:
+def _set_budget(run: Run, changes: dict[str, str], *, yes: bool, dry_run: bool) -> bool:
     """True when it is set, also if it had this value before."""
     from tradesdk import Budget
     from tradesdk_cli.confirm import LEDGER, Change, approve
     from tradesdk_cli.pay.checkout import amount_of
-    from tradesdk_cli.pay.records import LIMITS, limits_of
+    from tradesdk_cli.pay.rows import LIMITS, limits_of
 
     limits = {
         name: None if text == "none" else amount_of(f"--{name.replace('_', '-')}", text)
@@ -274,16 +271,16 @@ def _set_budget(run: Session, changes: dict[str, str], *, yes: bool, dry_run: bo
     return True
 
 
-def _show_budget(run: Session) -> None:
+def _show_budget(run: Run) -> None:
     from tradesdk import Budget
-    from tradesdk_cli.pay.records import LIMITS, render_spending, spending_record
+    from tradesdk_cli.pay.rows import LIMITS, render_spending, spending_fields
 
     of_environment = Budget.from_environment()
     spending = run.ledger.spending(of_environment, now=run.now())
     if run.out.draws(many=False):
         run.out.draw(lambda console: render_spending(console, spending))
     else:
-        run.out.one(spending_record(spending))
+        run.out.one(spending_fields(spending))
     own = Budget.from_json(run.ledger.setting("budget"))
     stricter = [
         f"TRADE_BUDGET_{name.upper()}"
@@ -322,7 +319,7 @@ def trust(
             f"{one_line(safe(address), 60)} is not an address",
             "an address is 0x and 40 hexadecimal digits, as in the error",
         )
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         payments = (client := market_client(run)).payments
         parts = urlsplit(client.base_url)
         origin, known = f"{parts.scheme}://{parts.netloc}", payments.trusted()
@@ -353,9 +350,10 @@ def resume(
     """
     from tradesdk_cli.confirm import say_target
     from tradesdk_cli.pay.buy import note_under_way, print_bought, waiting_for_answer
-    from tradesdk_cli.pay.recover import client_for, find_payment, verb_of
+    from tradesdk_cli.pay.calls import verb_of
+    from tradesdk_cli.pay.checkout import client_for, find_payment
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         payment = find_payment(run, payment_id)
         if (
             not run.out.machine_notes and payment.reply is None
@@ -374,13 +372,13 @@ def resume(
             end()
 
 
-def _show_resume(run: Session, payment: Payment) -> None:
+def _show_resume(run: Run, payment: Payment) -> None:
     """Prints what would be sent, without the signed payment."""
-    from tradesdk_cli.pay.records import whole
+    from tradesdk_cli.pay.rows import whole
 
-    record = whole(payment, run.now())
+    fields = whole(payment, run.now())
     names = ("id", "status", "charged", "amount_usd", "endpoint", "url", "body", "pay_to", "valid_before")
-    run.out.one({name: record[name] for name in (*names, "live")})
+    run.out.one({name: fields[name] for name in (*names, "live")})
     kept = payment.reply is not None
     run.out.note(f"nothing was sent (--dry-run){'; its answer is kept, so nothing would be' if kept else ''}")
 
@@ -435,7 +433,7 @@ def reconcile(
             "--mark and a payment's id belong together",
             "trade pay reconcile --mark paid PAYMENT_ID",
         )
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         if mark is not None:
             reconciling.mark(run, payment_id, older_than, paid=mark == "paid", yes=yes, dry_run=dry_run)
         elif dry_run:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import AgentId, AnyChain, Since, Until, check_period, whole
-from tradesdk_cli.session import session
+from tradesdk_cli.cli.params import AgentId, AnyChain, Since, Until, whole
+from tradesdk_cli.run import run_of
 
 if TYPE_CHECKING:
     from tradesdk_cli.plot.plots import Wanted
@@ -31,7 +31,6 @@ def wanted(
     """The options of both plots."""
     from tradesdk_cli.plot.plots import Wanted
 
-    check_period(since, until)
     return Wanted(since, until, limit or 500, height)
 
 
@@ -55,7 +54,7 @@ def token(
     """
     from tradesdk_cli.plot.plots import plot_token
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         plot_token(run, symbol, chain, wanted)
 
 
@@ -73,5 +72,5 @@ def agent(
     """
     from tradesdk_cli.plot.plots import plot_agent
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         plot_agent(run, agent_id, wanted)

@@ -8,7 +8,8 @@ import typer
 
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import AgentFilter, AnyChain, Token, Walk, pages
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
+from tradesdk_cli.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,7 @@ def list_positions(
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import POSITIONS
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         filters = {"agent_id": agent_id}
         keep = keeping(token, chain_id=chain)
@@ -49,7 +50,6 @@ def list_positions(
 
 def _total(positions: Sequence[Position]) -> str:
     from tradesdk_cli.output.cells import cell
-    from tradesdk_cli.text import plural
 
     profit = cell("pnl", sum(position.unrealized_pnl_usd for position in positions)).plain
     return f"{plural(len(positions), 'positions')}, unrealized profit {profit}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,24 +13,25 @@ from tradesdk_cli.cli.params import (
     Chain,
     Confidence,
     Direction,
+    Instant,
     Since,
     Token,
     Until,
     Walk,
-    check_period,
     pages,
-    parse_moment,
     parse_span,
+    parse_time,
     whole,
 )
-from tradesdk_cli.session import session
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.run import run_of, wire_all
 from tradesdk_cli.stream.deliver import actions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
     from tradesdk_cli.stream.bookmark import Bookmark, Stream
     from tradesdk_cli.stream.deliver import Actions
 
@@ -55,10 +57,9 @@ def latest(
     """Show the latest signals of a chain, at most 100."""
     from tradesdk_cli.commands.lists import keeping
     from tradesdk_cli.output.columns import SIGNALS
-    from tradesdk_cli.session import wire_all
 
     keep = keeping(token, direction=direction)
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         size = limit if keep is None else 100  # filter all of them, then cut
         found = run.client.signals.latest(chain=chain, limit=size, min_confidence=min_confidence)
         kept = list(found) if keep is None else [one for one in found if keep(one)][: limit or FIRST]
@@ -86,21 +87,21 @@ def history(
     from tradesdk_cli.commands.lists import Source, keeping, show_list
     from tradesdk_cli.output.columns import SIGNALS
 
-    check_period(since, until)
     address = token if token is not None and token[:2].lower() == "0x" else None
     like = keeping(None if address else token, direction=direction)
 
     def keep(signal: Any) -> bool:
         return (min_confidence or 0) <= signal.confidence and (like is None or like(signal))
 
-    with session(ctx) as run:
-        filters = {"chain": chain, "token_address": address, "start": since, "end": until}
+    with run_of(ctx) as run:
+        start, end = run.period(since, until)
+        filters = {"chain": chain, "token_address": address, "start": start, "end": end}
         found = Source("signals", run.client.signals.history, filters, keep if min_confidence or like else None)
         show_list(run, SIGNALS, walk, found, empty="no signals like this")
 
 
-def _parse_since(value: str) -> float | str:
-    return LAST if value.strip().lower() == LAST else parse_moment(value)
+def _parse_since(value: str) -> Instant | str:
+    return LAST if value.strip().lower() == LAST else parse_time(value)
 
 
 @app.verb(
@@ -150,16 +151,13 @@ def stream(
     With --group, each signal goes to one of all runs with the same group, filters and TRADE_FLEET. An unfinished one
     goes to another run, marked redelivered. The group keeps its own position; --since applies to a new group only.
     """
-    from functools import partial
-
-    from tradesdk_cli.errors import UsageProblem
     from tradesdk_cli.stream.bookmark import bookmark_of_run, last_bookmark
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
-        last, begin = since == LAST, since if isinstance(since, float) else None
+        last, begin = since == LAST, since.at(run.now()) if isinstance(since, Instant) else None
         if group is not None:
             if last:
                 raise UsageProblem("a group keeps its own position", "leave --since last out")
@@ -186,10 +184,8 @@ def stream(
 
 
 def _member(
-    run: Session, wanted: Actions, group: str, chain: int, since: float | None, filters: dict[str, Any]
+    run: Run, wanted: Actions, group: str, chain: int, since: float | None, filters: dict[str, Any]
 ) -> tuple[Bookmark, Callable[..., AbstractContextManager[Stream]]]:
-    from functools import partial
-
     from tradesdk_cli.commands.fleet import url_of
     from tradesdk_cli.commands.lists import keeping
     from tradesdk_cli.stream.fleet import GroupBookmark, group_stream

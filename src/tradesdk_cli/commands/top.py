@@ -8,7 +8,7 @@ import typer
 
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import AnyChain
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 
 app = Verbs()
 
@@ -28,7 +28,7 @@ def top(
     minute; its age is shown. Without a terminal, and with --once, it prints everything once. Programs read the lists:
     trade positions list -o json.
     """
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         from tradesdk_cli.top import view
 
         out = run.out

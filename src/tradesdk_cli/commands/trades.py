@@ -17,10 +17,9 @@ from tradesdk_cli.cli.params import (
     Token,
     Until,
     Walk,
-    check_period,
     pages,
 )
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 
 app = noun("trades", "Trades that agents made: list, get.")
 
@@ -64,21 +63,19 @@ def list_trades(
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import TRADES
 
-    check_period(since, until)
-    period = None if since is None and until is None else (since or 0, inf if until is None else until)
-
     like = keeping(token, direction=direction, chain_id=chain)
 
     def keep(trade: Any) -> bool:
-        in_time = period is None or period[0] <= trade.opened_at.timestamp() <= period[1]
+        in_time = (start or 0) <= trade.opened_at.timestamp() <= (inf if end is None else end)
         return in_time and (like is None or like(trade))
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
+        start, end = run.period(since, until)
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         filters = {"agent_id": agent_id, "status": status}
         rank = None if sort is None else ranked_by(sort, _SORTED_BY)
-        found = Source("trades", run.client.trades.list, filters, keep if period or like else None, rank)
-        filtered = agent_id or status or period or like
+        found = Source("trades", run.client.trades.list, filters, keep if since or until or like else None, rank)
+        filtered = agent_id or status or since or until or like
         columns = with_names(run, TRADES, filters)
         show_list(run, columns, walk, found, empty="no trades" + (" like this" if filtered else ""))
 
@@ -93,5 +90,5 @@ def get(
     """Show one trade with the hashes of its transactions."""
     from tradesdk_cli.lookup import TRADES, reached
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         run.show(reached(run, TRADES, trade_id, lambda found: run.client.trades.get(found)))

@@ -13,11 +13,11 @@ import typer
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import AnyChain, Chain, DryRun, Walk, Yes, pages
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
     from tradesdk_cli.wallet import Wallet
 
 app = noun("wallets", "Wallets: list, connect, balance.")
@@ -34,7 +34,7 @@ def list_wallets(
     from tradesdk_cli.commands.lists import Source, show_list
     from tradesdk_cli.output.columns import WALLETS
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         found = Source("wallets", run.client.wallets.list, {"chain_id": chain})
         show_list(
             run, WALLETS, walk, found, empty=f"no wallets; connect one: {run.settings.program} wallets connect --help"
@@ -85,7 +85,7 @@ def connect(
                 raise UsageProblem(f"{option} has no effect with --signature", "leave one of them out")
         if address is None:
             raise UsageProblem("--signature needs --address", "the address whose key made the signature")
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         signer = None if signature is not None else _signer(run, wallet, address)
         address = address if signer is None else signer.address
         if not dry_run:
@@ -131,7 +131,7 @@ def _text_to_sign(message: str | None, file: str | None) -> str | None:
     return text
 
 
-def _signer(run: Session, file: Path | None, address: str | None) -> Wallet:
+def _signer(run: Run, file: Path | None, address: str | None) -> Wallet:
     """The signer: your wallet; in a mock world, unless one is named, the play-money wallet."""
     from tradesdk_cli.wallet import KEY, KEYSTORE, own_wallet
 
@@ -158,5 +158,5 @@ def balance(
     """Show what a wallet holds, in USD and token by token."""
     from tradesdk_cli.lookup import WALLETS, reached
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         run.show(reached(run, WALLETS, wallet_id, lambda found: run.client.wallets.balance(found)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from tradesdk_cli.cli.group import Verbs
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 
 app = Verbs()
 
@@ -16,7 +16,7 @@ def whoami(ctx: typer.Context) -> None:
 
     Sends one request with the key that commands use. Shows the last four characters of the key and its source.
     """
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         account = run.client.account.get()
         base_url = run.client.base_url
         found = run.api_key(base_url)

@@ -28,6 +28,7 @@ _BREAKS = re.compile(r".*[:=@]")
 """Characters at which bash splits words."""
 _FILES = ("FILE", "FOLDER")
 _ELSEWHERE = ("mock", "world", "profile", "base_url")
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 def answer(environ: Mapping[str, str]) -> str:
@@ -255,7 +256,7 @@ def _worlds(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 def _profiles(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     from tradesdk_cli.config.files import read_files
 
-    return [(name, "") for name in read_files(os.environ).profiles]
+    return [(name, "") for name in read_files(os.environ).saved.tables]
 
 
 def _fields(line: Line, begun: str) -> Iterable[tuple[str, str]]:
@@ -275,20 +276,12 @@ def _topics(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     return [*topics, *below.items()]
 
 
-def _endpoints(line: Line, begun: str) -> Iterable[tuple[str, str]]:
-    return list(line.tree["commands"]["market"]["commands"].items())
-
-
 def _setting(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     """Values of the setting that the word before names."""
     from tradesdk_cli.choices import FORMATS
 
     known = {"output": FORMATS, "mock": ("true", "false")}
     return [(value, "") for value in known.get(line.words[0], ())]
-
-
-def _methods(line: Line, begun: str) -> Iterable[tuple[str, str]]:
-    return [] if line.words else [(method, "") for method in ("GET", "POST", "PUT", "PATCH", "DELETE")]
 
 
 _OFFERS: Mapping[str, Offer] = {
@@ -304,8 +297,8 @@ _OFFERS: Mapping[str, Offer] = {
     "--profile": _profiles,
     "--fields": _fields,
     "TOPIC": _topics,
-    "ENDPOINT": _endpoints,
+    "ENDPOINT": lambda line, begun: line.tree["commands"]["market"]["commands"].items(),
     "VALUE": _setting,
-    "[METHOD] PATH": _methods,
+    "[METHOD] PATH": lambda line, begun: () if line.words else [(method, "") for method in _METHODS],
 }
 """By the name of the option, or the metavar of the value."""

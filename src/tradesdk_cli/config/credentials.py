@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk.local import KeyStore, host_of, origin_of
 from tradesdk_cli.config.entries import PROJECT_FILE
-from tradesdk_cli.config.files import problems
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.files import atomic_write, remove_partial_files
@@ -25,43 +24,11 @@ def key_store(settings: Settings) -> KeyStore:
     return KeyStore(settings.config_folder(), settings.home)
 
 
-def store_name(settings: Settings, profile: str, kind: str) -> str:
-    """The place of a saved key, for people; `kind` is `file` or `keyring`."""
-    return key_store(settings).where(profile, kind)
-
-
-def check_store(settings: Settings, kind: str) -> None:
-    """Refuses a keyring that cannot be used, before the key is typed.
-
-    Raises:
-        ConfigProblem: the reason.
-    """
-    if kind == "keyring":
-        with problems(), key_store(settings).keyring():
-            pass
-
-
-def kept_key(settings: Settings, profile: str, kind: str) -> str:
-    """The saved key.
-
-    Raises:
-        ConfigProblem: there is none, other users can read it, or it cannot be read.
-    """
-    if kind == "file":
-        remove_partial_keys(settings)
-    with problems():
-        return key_store(settings).read(profile, kind)
-
-
 def save_key(settings: Settings, profile: str, kind: str, key: str) -> None:
-    """Saves a key, replacing an earlier one.
-
-    Raises:
-        ConfigProblem: it cannot be written.
-    """
+    """Saves a key, replacing an earlier one."""
     store = key_store(settings)
     if kind == "keyring":
-        with problems(), store.keyring() as ring:
+        with store.keyring() as ring:
             ring.set_password(*store.account(profile), key)
         return
     path = store.file(profile)
@@ -78,14 +45,10 @@ def save_key(settings: Settings, profile: str, kind: str, key: str) -> None:
 
 
 def remove_key(settings: Settings, profile: str, kind: str) -> bool:
-    """Removes a key; True when there was one.
-
-    Raises:
-        ConfigProblem: it cannot be removed.
-    """
+    """Removes a key; True when there was one."""
     store = key_store(settings)
     if kind == "keyring":
-        with problems(), store.keyring() as ring:
+        with store.keyring() as ring:
             if ring.get_password(*store.account(profile)) is None:
                 return False
             ring.delete_password(*store.account(profile))
@@ -106,11 +69,7 @@ def remove_partial_keys(settings: Settings) -> bool:
 
 
 def service_key(settings: Settings, address: str, *, market: bool = False) -> tuple[str, str] | None:
-    """The key for the service at `address`, and its source; None when there is none.
-
-    Raises:
-        ConfigProblem: the key is for another address, or cannot be read.
-    """
+    """The key for the service at `address`, and its source; None when there is none."""
     if settings.api_key is not None:
         _refuse_project(settings, address, settings.sources.get("market_url" if market else "base_url", ""))
         return settings.api_key, "TRADE_API_KEY"
@@ -120,7 +79,10 @@ def service_key(settings: Settings, address: str, *, market: bool = False) -> tu
     own = addresses_of(settings.table)
     if origin_of(address) not in map(origin_of, own):
         raise _elsewhere(name, own, address, settings.sources.get("market_url" if market else "base_url", ""))
-    return kept_key(settings, name, kept), f"profile {name} ({store_name(settings, name, kept)})"
+    if kept == "file":
+        remove_partial_keys(settings)
+    store = key_store(settings)
+    return store.read(name, kept), f"profile {name} ({store.where(name, kept)})"
 
 
 def addresses_of(table: Mapping[str, Any]) -> list[str]:
@@ -129,11 +91,7 @@ def addresses_of(table: Mapping[str, Any]) -> list[str]:
 
 
 def refuse_http(address: str, settings: str, what: str, travels: str) -> None:
-    """Refuses plain http. The clients do as well, but with hints about their arguments; here the hint names `settings`.
-
-    Raises:
-        ConfigProblem: `travels` would be sent unencrypted.
-    """
+    """Refuses plain http, as the clients do, but with a hint that names our `settings` instead of their arguments."""
     origin = origin_of(address)
     if address.strip().startswith("http://") and isinstance(origin, tuple) and not is_loopback(origin[0]):
         raise ConfigProblem(
@@ -143,12 +101,7 @@ def refuse_http(address: str, settings: str, what: str, travels: str) -> None:
 
 
 def key_from_stdin() -> str:
-    """The first line of standard input.
-
-    Raises:
-        UsageProblem: it is a terminal, which would show the key.
-        ConfigProblem: it is empty.
-    """
+    """The first line of standard input."""
     if sys.stdin.isatty():
         raise UsageProblem(
             "--api-key-stdin reads from a pipe, not from a terminal",
@@ -170,8 +123,7 @@ def _refuse_project(settings: Settings, address: str, source: str) -> None:
     """Refuses to send the environment's key to the address of a profile that only a project file chose."""
     if not settings.sources.get("profile", "").startswith(PROJECT_FILE) or not source.startswith("profile "):
         return
-    files = settings.files
-    usual = files.profiles.get(files.default_profile or "", {})
+    usual = settings.saved.tables.get(settings.saved.default or "", {})
     if origin_of(address) in map(origin_of, addresses_of(usual)):
         return
     name, to = settings.profile, host_of(address)

@@ -149,11 +149,7 @@ def _nearest_words(name: str, known: Iterable[str]) -> str:
 
 
 def of_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    """The settings of the environment's variables.
-
-    Raises:
-        ConfigProblem: a value is invalid.
-    """
+    """The settings of the environment's variables."""
     found: dict[str, Any] = {}
     for name, entry in ENTRIES.items():
         text = environ.get(entry.variable, "").strip() if entry.variable else ""
@@ -168,11 +164,7 @@ def of_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def check(values: Mapping[str, Any], where: str, *, project: bool) -> dict[str, Any]:
-    """The settings of a table. `where` is the table's name for people.
-
-    Raises:
-        ConfigProblem: an unknown name, a value of the wrong type, a secret, or, in a project file, an address.
-    """
+    """The settings of a table. `where` is the table's name for people."""
     names = names_in(project=project)
     for name, value in values.items():
         if is_secret_setting(name):
@@ -203,11 +195,7 @@ def _kind_of(value: Any) -> str:
 
 
 def parse(name: str, text: str) -> Any:
-    """A typed value as it is written to a file.
-
-    Raises:
-        UsageProblem: it is invalid.
-    """
+    """A typed value as it is written to a file."""
     value = ENTRIES[name].of_text(text)
     if value is None:
         rule = ENTRIES[name].rule
@@ -222,11 +210,7 @@ def plain_name(name: str) -> str:
 
 
 def shown_name(name: str) -> str:
-    """The name of a setting that can be shown.
-
-    Raises:
-        UsageProblem: there is no such setting.
-    """
+    """The name of a setting that can be shown."""
     found = plain_name(name)
     if is_secret_setting(found):
         raise UsageProblem("keys are never shown", "{trade} whoami says which one it is, and where it comes from")
@@ -236,11 +220,7 @@ def shown_name(name: str) -> str:
 
 
 def settable_name(name: str) -> str:
-    """The name of a setting that a profile can have.
-
-    Raises:
-        UsageProblem: it cannot; the hint has the next step.
-    """
+    """The name of a setting that a profile can have."""
     found = plain_name(name)
     if found == "key" or is_secret_setting(found):
         raise UsageProblem("keys are not kept in settings", "{login} saves one, trade logout removes it")

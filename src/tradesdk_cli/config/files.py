@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tradesdk import ConfigError, local
-from tradesdk.local import Profiles, SettingsFile
+from tradesdk import ConfigError
+from tradesdk.local import Profiles, SettingsFile, config_folder
 from tradesdk_cli.config.entries import PROJECT_FILE
 from tradesdk_cli.errors import ConfigProblem
 from tradesdk_cli.files import atomic_write, locked
@@ -36,100 +36,30 @@ class Files:
     Attributes:
         project: the table of `.trade.toml`; None when there is none.
         project_file: its path.
-        config: the table of `config.toml`; empty when there is none.
-        config_file: its path, whether it exists or not; None without a home folder.
+        saved: the profiles of `config.toml`.
     """
 
     project: Mapping[str, Any] | None = None
     project_file: Path | None = None
-    config: Mapping[str, Any] = field(default_factory=dict)
-    config_file: Path | None = None
-
-    @property
-    def profiles(self) -> Mapping[str, Mapping[str, Any]]:
-        """The tables of the profiles, by name.
-
-        Raises:
-            ConfigProblem: they cannot be used.
-        """
-        with problems():
-            return self._saved.tables
-
-    @property
-    def default_profile(self) -> str | None:
-        """The default profile.
-
-        Raises:
-            ConfigProblem: it is not a name.
-        """
-        with problems():
-            return self._saved.default
-
-    def profile(self, name: str) -> Mapping[str, Any]:
-        """The table of a profile.
-
-        Raises:
-            ConfigProblem: there is no such profile.
-        """
-        with problems():
-            return self._saved.named(name)
-
-    @property
-    def _saved(self) -> Profiles:
-        return Profiles(self.config, self.config_file)
-
-
-@contextlib.contextmanager
-def problems() -> Iterator[None]:
-    """Turns the SDK's errors into ConfigProblem."""
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigProblem(error.message, error.hint) from None
+    saved: Profiles = field(default_factory=Profiles)
 
 
 # Reading
 
 
 def read_files(environ: Mapping[str, str]) -> Files:
-    """Reads the settings files.
-
-    Raises:
-        ConfigProblem: a file cannot be read or is not TOML, or others can write the one with the addresses.
-    """
+    """Reads the settings files."""
     try:
         folder = config_folder(environ.get("TRADE_HOME"))
-    except ConfigProblem:
+    except ConfigError:
         if environ.get("TRADE_HOME"):
             raise
         saved = Profiles()  # no home folder, so no files
     else:
-        with problems():
-            saved = Profiles.read(folder)
+        saved = Profiles.read(folder)
     project_file = find_project()
-    with problems():
-        project = None if project_file is None else SettingsFile.read(project_file).table
-    return Files(project, project_file, saved.config, saved.file)
-
-
-def config_folder(home: str | None) -> Path:
-    """`TRADE_HOME`, or else the platform's folder for settings. It may not exist.
-
-    Raises:
-        ConfigProblem: there is no home folder.
-    """
-    with problems():
-        return local.config_folder(home)
-
-
-def data_folder(home: str | None) -> Path:
-    """`TRADE_HOME`, or else the platform's folder for data. It may not exist.
-
-    Raises:
-        ConfigProblem: there is no home folder.
-    """
-    with problems():
-        return local.data_folder(home)
+    project = None if project_file is None else SettingsFile.read(project_file).table
+    return Files(project, project_file, saved)
 
 
 def find_project() -> Path | None:
@@ -150,11 +80,7 @@ def find_project() -> Path | None:
 
 
 def expanded(path: str) -> Path:
-    """A typed path, with `~` as the home folder.
-
-    Raises:
-        ConfigProblem: there is no home folder, or it is a URL.
-    """
+    """A typed path, with `~` as the home folder."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path):  # it may contain a password
         raise ConfigProblem("a URL was given as a path", "give a path; for a ledger in a database: TRADE_FLEET")
     try:
@@ -178,9 +104,6 @@ def changing(path: Path) -> Iterator[tuple[dict[str, Any], Callable[[Sequence[st
 
     A table is named by its parts; no parts: the top level. A new file is readable by its owner only. A link is
     followed.
-
-    Raises:
-        ConfigProblem: the file is not TOML, cannot be written, or cannot be changed without losing comments.
     """
     real = Path(os.path.realpath(path))
     with _file_errors(path):
@@ -190,8 +113,7 @@ def changing(path: Path) -> Iterator[tuple[dict[str, Any], Callable[[Sequence[st
     )
 
     def now() -> str:
-        with problems():
-            return SettingsFile.read(real, forbidden=0o002).text
+        return SettingsFile.read(real, forbidden=0o002).text
 
     def put(table: Sequence[str], values: Mapping[str, Any]) -> None:
         before = now()
@@ -201,23 +123,14 @@ def changing(path: Path) -> Iterator[tuple[dict[str, Any], Callable[[Sequence[st
                 atomic_write(real, text, mode=None if real.exists() else 0o600)
 
     with locked(str(real), in_use, wait=_PATIENCE):  # else two commands would overwrite each other's changes
-        yield _table(path, now()), put
-
-
-def _table(path: Path, text: str) -> dict[str, Any]:
-    with problems():
-        return SettingsFile(path, text).table
+        yield SettingsFile(path, now()).table, put
 
 
 def edited(text: str, path: Path, table: Sequence[str], values: Mapping[str, Any]) -> str:
-    """The text with settings of one table changed; None removes one. `path` is for error messages.
-
-    Raises:
-        ConfigProblem: the text is not TOML, or too unusual to be changed without losing comments.
-    """
-    wanted = _table(path, text)
+    """The text with settings of one table changed; None removes one. `path` is for error messages."""
+    wanted = SettingsFile(path, text).table
     _put(wanted, table, values)
-    if wanted == _table(path, text):
+    if wanted == SettingsFile(path, text).table:
         return text
     import tomlkit
 
@@ -225,7 +138,7 @@ def edited(text: str, path: Path, table: Sequence[str], values: Mapping[str, Any
         document = tomlkit.parse(text)
         _put(document, table, values)
         after = tomlkit.dumps(document)
-        if _table(path, after) == wanted:
+        if SettingsFile(path, after).table == wanted:
             return after
     if "#" not in text:  # there are no comments to lose
         return tomlkit.dumps(wanted)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tradesdk.local import Profiles
+from tradesdk.local import Profiles, data_folder
 from tradesdk_cli.choices import FORMATS
 from tradesdk_cli.config.entries import (
     ENTRIES,
@@ -14,7 +14,7 @@ from tradesdk_cli.config.entries import (
     check,
     of_environment,
 )
-from tradesdk_cli.config.files import CONFIG_FILE, Files, data_folder, expanded, read_files
+from tradesdk_cli.config.files import CONFIG_FILE, Files, expanded, read_files
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.redact import looks_secret
 from tradesdk_cli.text import bare_key, one_line
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"
 """The source of a setting that is not set."""
+_PLAIN = ("output", "world", "rpc_url", "allow_upfront", "timeout", "retries", "verbose")
+"""Settings that are used as they are given."""
 
 
 @dataclass(frozen=True, eq=False)  # generating __eq__ would cost every start two milliseconds
@@ -76,28 +78,20 @@ class Settings:
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
     """The source of each setting: `flag --output`, `TRADE_BASE_URL`, `.trade.toml`, `profile work`, `config.toml`,
     `default`. Also of the key (`api_key`), without reading it."""
-    files: Files = field(default_factory=Files, compare=False, repr=False)
-    """The settings files."""
+    saved: Profiles = field(default_factory=Profiles, compare=False, repr=False)
+    """The profiles of `config.toml`."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """Warnings about unexpected sources of settings."""
 
     def data_folder(self) -> Path:
-        """The folder for data.
-
-        Raises:
-            ConfigProblem: there is no home folder.
-        """
+        """The folder for data."""
         return data_folder(None) if self.home is None else self.home
 
     def config_folder(self) -> Path:
-        """The folder of `config.toml` and the saved keys.
-
-        Raises:
-            ConfigProblem: there is no home folder.
-        """
-        if self.files.config_file is None:
+        """The folder of `config.toml` and the saved keys."""
+        if self.saved.file is None:
             raise ConfigProblem("there is no home folder for settings", "set HOME, or TRADE_HOME to a folder")
-        return self.files.config_file.parent
+        return self.saved.file.parent
 
 
 def settings_of(flags: Mapping[str, Any], environ: Mapping[str, str], *, new_profile: bool = False) -> Settings:
@@ -111,16 +105,13 @@ def resolve(
     """The settings from `flags` (absent or None: not given), `environ` and `files`.
 
     With `new_profile`, or without `files`, the named profile may not exist.
-
-    Raises:
-        UsageProblem: flags that contradict each other or have unusable values.
-        ConfigProblem: a variable or a file with an unusable value, or a profile that is not there.
     """
     _check_flags(flags)
     new_profile = new_profile or files is None
     files = files or Files()
-    for name in files.config.keys() - {"profile", "profiles"}:
-        found = f"{files.config_file} has {one_line(name, 60)} outside of a profile"
+    saved = files.saved
+    for name in saved.config.keys() - {"profile", "profiles"}:
+        found = f"{saved.file} has {one_line(name, 60)} outside of a profile"
         raise ConfigProblem(found, "it belongs below [profiles.NAME]")
     variables = of_environment(environ)
     layers: list[tuple[Mapping[str, Any], str]] = []
@@ -141,10 +132,10 @@ def resolve(
 
     if files.project is not None:
         layers.append((check(files.project, str(files.project_file), project=True), PROJECT_FILE))
-    profile: str | None = pick("profile", below=(files.default_profile, CONFIG_FILE))
+    profile: str | None = pick("profile", below=(saved.default, CONFIG_FILE))
     table: Mapping[str, Any] = {}
-    if profile is not None and (profile in files.profiles or not new_profile):
-        table = check(files.profile(profile), f"profile {profile} of {files.config_file}", project=False)
+    if profile is not None and (profile in saved.tables or not new_profile):
+        table = check(saved.named(profile), f"profile {profile} of {saved.file}", project=False)
         is_mock = {"mock": table["kind"] == "mock"} if "kind" in table else {}
         layers.append(({**table, **is_mock}, f"profile {profile}"))
     plays = table.get("kind") == "mock" and bool(flags.get("profile"))  # a person named it, so it counts as --mock
@@ -166,31 +157,28 @@ def resolve(
     fleet: str | None = pick("fleet_url", (environ.get("TRADE_FLEET", "").strip() or None, "TRADE_FLEET"))
     home = environ.get("TRADE_HOME")
     settings = Settings(
-        output=pick("output"),
+        **{
+            name: pick(name)
+            for name in ("output", "world", "rpc_url", "allow_upfront", "timeout", "retries", "verbose")
+        },
         fields=_fields(flags.get("fields")),
         query=flags.get("query"),
         out=expanded(flags["out"]) if flags.get("out") else None,
         times=flags.get("times"),
         profile=profile,
         mock=mock,
-        world=pick("world"),
         base_url=base_url,
         market_url=market_url,
-        rpc_url=pick("rpc_url"),
-        allow_upfront=pick("allow_upfront"),
         fleet_url=_without_user(fleet),
         fleet=None if mock else fleet,
         api_key=bare_key(environ.get("TRADE_API_KEY", "")) or None,
-        timeout=pick("timeout"),
-        retries=pick("retries"),
-        verbose=pick("verbose"),
         debug=bool(flags.get("debug")),
         curl=bool(flags.get("curl")),
         program=program_of(flags),
         home=expanded(home) if home else None,
         table=table,
         sources=sources,
-        files=files,
+        saved=saved,
     )
     store = table.get("key")
     sources["api_key"] = "TRADE_API_KEY" if settings.api_key else f"profile {profile} ({store})" if store else DEFAULT

@@ -16,16 +16,20 @@ from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from tradesdk import StreamSignal, TradeClient, TradeError
 from tradesdk_cli.demo.screen import Screen
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.mockworld import mock_server_class
 from tradesdk_cli.output.columns import AGENTS, SIGNALS, Column
+from tradesdk_cli.pay.rows import brief
 from tradesdk_cli.retries import log_handler, say
+from tradesdk_cli.run import wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tradesdk import SignalStream, StreamItem
+    from tradesdk import SignalStream
+    from tradesdk.types import StreamItem
     from tradesdk_cli.output.printer import Output
     from tradesdk_mock import MockServer
 
@@ -55,26 +59,15 @@ _TRY_NEXT = (
 )
 
 
-class DemoFailed(CliError):
-    """A check failed."""
-
-    code = "demo_failed"
-
-    def __init__(self, what: str) -> None:
-        super().__init__(
-            f"the demo found something wrong: {what}", "please report it, with the output of: trade --version"
-        )
+def _failed(what: str) -> CliError:
+    hint = "please report it, with the output of: trade --version"
+    return CliError(f"the demo found something wrong: {what}", hint, code="demo_failed")
 
 
 def run_tour(out: Output) -> None:
-    """Runs the whole demo and prints it.
-
-    Raises:
-        DemoFailed: an answer was wrong.
-    """
+    """Runs the whole demo and prints it."""
     began = time.perf_counter()
     server_class = mock_server_class()
-    from tradesdk import TradeClient, TradeError
     from tradesdk_mock import MockClock
 
     clock, screen = MockClock(START), Screen(out)
@@ -92,7 +85,7 @@ def run_tour(out: Output) -> None:
         try:
             _play(screen, names)
         except TradeError as error:
-            raise DemoFailed(str(error)) from None
+            raise _failed(str(error)) from None
         finally:
             for name in ("hasty", "market"):
                 if name in names:
@@ -114,7 +107,6 @@ def _without_budgets() -> Iterator[None]:
 def _names(server: MockServer) -> dict[str, Any]:
     """Names for the tour's lines. The wallet's key is public: it holds only play money."""
     import tradesdk
-    from tradesdk_cli.pay.records import brief
 
     here: dict[str, Any] = {"base_url": server.url, "clock": server.clock}
     return {
@@ -133,7 +125,6 @@ def _names(server: MockServer) -> dict[str, Any]:
 
 def _play(screen: Screen, names: dict[str, Any]) -> None:
     import tradesdk
-    from tradesdk_cli.session import wire
 
     def value(code: str) -> Any:
         return eval(code, names)  # noqa: S307  # our own lines
@@ -157,10 +148,10 @@ def _play(screen: Screen, names: dict[str, Any]) -> None:
                         raise
                     names["error"], expected = error, None
                 if kind == ">>>" and expected is not None:
-                    raise DemoFailed(expected[1])
+                    raise _failed(expected[1])
             case "?":
                 if not value(code):
-                    raise DemoFailed(wrong)
+                    raise _failed(wrong)
             case "%":
                 table, _, rows = text.partition(" ")
                 found = [row if isinstance(row, dict) else wire(row) for row in value(rows)]
@@ -190,8 +181,6 @@ def _publish_when_open(server: MockServer, stream: SignalStream[Any]) -> list[st
 
 def _until_five_signals(stream: SignalStream[StreamItem]) -> Iterator[StreamItem]:
     """The events of the stream until all published signals have arrived."""
-    from tradesdk import StreamSignal
-
     left = 5
     for item in stream:
         yield item

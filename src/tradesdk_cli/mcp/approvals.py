@@ -56,11 +56,6 @@ class ApprovalError(CliError):
 
     exit_code = CONFLICT
 
-    def __init__(self, code: str, message: str, hint: str | None = None, *, exit_code: int = CONFLICT) -> None:
-        super().__init__(message, hint)
-        self.code = code
-        self.exit_code = exit_code
-
 
 @dataclass(frozen=True)
 class Action:
@@ -154,7 +149,7 @@ class Approvals:
                 return found
             waiting = "SELECT count(*) FROM action WHERE state = 'pending' AND created > ?"
             if db.execute(waiting, (now - VALID,)).fetchone()[0] >= MOST_PENDING:
-                raise ApprovalError("too_many_pending", f"{MOST_PENDING} actions wait for a person already")
+                raise ApprovalError(f"{MOST_PENDING} actions wait for a person already", code="too_many_pending")
             row = (code, action.digest, text, key, json.dumps(numbers), content.get("purchase"), now, now, "pending")
             db.execute("INSERT INTO action VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)", row)
         return action
@@ -239,9 +234,9 @@ class Approvals:
                 db.close()
         except (OSError, sqlite3.Error, ValueError) as error:
             raise ApprovalError(
-                "approvals_unusable",
                 f"the approvals in {self.path} cannot be read or written: {error}",
                 "check the disk and the file's permissions; moving the file away forgets all approvals",
+                code="approvals_unusable",
                 exit_code=CONFIG,
             ) from None
 
@@ -254,9 +249,9 @@ class Approvals:
             os.close(descriptor)
         if os.name != "nt" and mode & 0o077:
             raise ApprovalError(
-                "approvals_exposed",
                 f"other users can read or change {self.path} (mode {mode:04o}), so it is not used",
                 f"check what is in it, then: chmod 600 {self.path}",
+                code="approvals_exposed",
                 exit_code=CONFIG,
             )
 
@@ -308,14 +303,14 @@ class Decisions(Approvals):
         action, listed = self.get(code), "list them: trade approve"
         if action is None:
             shown = code if code.isalnum() and len(code) <= _CODE_LENGTH * 2 else "with that code"
-            raise ApprovalError("approval_unknown", f"there is no action {shown}", listed, exit_code=NOT_FOUND)
+            raise ApprovalError(f"there is no action {shown}", listed, code="approval_unknown", exit_code=NOT_FOUND)
         if action.expired(now):
             message = f"{action.code} has expired: nothing was done"
-            raise ApprovalError("approval_expired", message, "the client can prepare it again")
+            raise ApprovalError(message, "the client can prepare it again", code="approval_expired")
         if action.state != "pending":
             words = {"started": "has begun", "unknown": "was started, and its outcome is unknown"}
             state = words.get(action.state, f"is {action.state}")
-            raise ApprovalError("approval_decided", f"{action.code} {state} already", listed)
+            raise ApprovalError(f"{action.code} {state} already", listed, code="approval_decided")
         return action
 
     def decide(self, action: Action, *, yes: bool, now: float) -> Action:
@@ -329,5 +324,5 @@ class Decisions(Approvals):
             self.waiting(action.code, now)
         found = self.get(action.code)
         if found is None or found.digest != action.digest:
-            raise ApprovalError("approval_unknown", f"there is no action {action.code} any more")
+            raise ApprovalError(f"there is no action {action.code} any more", code="approval_unknown")
         return found

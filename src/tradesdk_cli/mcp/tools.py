@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -11,20 +12,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 import anyio.to_thread
 
-from tradesdk_cli.mcp.answers import NOTE, fault_of, marked, opened, own, page, selected
+from tradesdk import APIError, NotFoundError, PaymentOutcomeUnknownError, PaymentStage, TradeError
+from tradesdk_cli.errors import CliError
+from tradesdk_cli.mcp.answers import NOTE, fault_of, finished, marked, opened, own, page
 from tradesdk_cli.mcp.approvals import Action, Approvals, approvals_file
 from tradesdk_cli.mcp.arguments import body_of, call_of, checked, moment, walk_of
 from tradesdk_cli.mcp.catalog import CHAINS, FEW_ROWS, MOST_ROWS, Scope, Tool, tools
 from tradesdk_cli.mcp.spending import SessionLimit
+from tradesdk_cli.mcp.topics import topic
 from tradesdk_cli.mcp.writing import Writes
 from tradesdk_cli.output.formats import flatten
-from tradesdk_cli.session import wire
+from tradesdk_cli.pay.calls import verb_of
+from tradesdk_cli.pay.rows import brief, spending_fields
+from tradesdk_cli.run import wire
 from tradesdk_cli.text import plain_dollars, to_json, usd, visible
 
 if TYPE_CHECKING:
     from tradesdk import AsyncMarketClient, AsyncTradeClient, MarketResult, Payment
     from tradesdk_cli.pay.calls import Call
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
     from tradesdk_cli.wallet import Wallet
 
 T = TypeVar("T")
@@ -54,9 +60,7 @@ Answer = dict[str, Any]
 class Toolbox:
     """The tools of one server process, which is one session. An async context manager, for one event loop."""
 
-    def __init__(
-        self, run: Session, scope: Scope, *, now: Callable[[], float] = time.time, within: float = WITHIN
-    ) -> None:
+    def __init__(self, run: Run, scope: Scope, *, now: Callable[[], float] = time.time, within: float = WITHIN) -> None:
         self.scope = scope
         self.within = within
         self.limit = SessionLimit(scope.spend)
@@ -101,7 +105,7 @@ class Toolbox:
             async with self._limiters[writes]:
                 try:
                     answer = self._list(name, given) if name in _LISTS else getattr(self, f"_{name}")(given)
-                    return fitting(await answer)
+                    return fitting(finished(await answer, given.get("fields", ())))
                 except Exception as error:
                     raise fault_of(error, self._run.settings.program) from None
         if not writes:
@@ -113,7 +117,7 @@ class Toolbox:
     async def _client(self, name: str, make: Callable[[Any], Any]) -> Any:
         def opened() -> None:
             if self._run.settings.mock and "http" not in self._opened:
-                self._opened["http"] = self._run.mock.async_http_client()
+                self._opened["http"] = self._run.mock.transport().async_http_client()
             self._opened[name] = make(self._opened.get("http"))
 
         async with self._opening:
@@ -162,13 +166,11 @@ class Toolbox:
         """A list by its name in the SDK, with filters as arguments."""
         resource = getattr(await self._trade(), name)
         if "id" in given:
-            return _item(wire(await resource.get(given["id"])), given)
+            return {"item": wire(await resource.get(given["id"]))}
         filters = {key: given[key] for key in given if key not in ("limit", "cursor", "fields")}
-        return _page(await resource.list(**walk_of(given), **filters).page(), given)
+        return _page(await resource.list(**walk_of(given), **filters).page())
 
     async def _results(self, given: Answer) -> Answer:
-        from tradesdk import NotFoundError
-
         client = await self._trade()
         summaries = [summary async for summary in client.agents.list(max_items=_MOST_AGENTS + 1)]
         agents = []
@@ -185,7 +187,7 @@ class Toolbox:
         more: Answer = {"total": len(agents)}
         if len(summaries) > _MOST_AGENTS:
             more["incomplete"] = f"only {_MOST_AGENTS} agents were read"
-        return page(shown, None, given.get("fields", ()), **more)
+        return page(shown, None, **more)
 
     async def _signals(self, given: Answer) -> Answer:
         history = [name for name in ("since", "until", "token_address", "cursor") if name in given]
@@ -195,7 +197,7 @@ class Toolbox:
         if not history:
             limit = given.get("limit", FEW_ROWS)
             found = await signals.latest(chain=chain, limit=limit, min_confidence=given.get("min_confidence"))
-            return page(map(wire, found[:limit]), None, given.get("fields", ()))
+            return page(map(wire, found[:limit]), None)
         pager = signals.history(
             chain=chain,
             token_address=given.get("token_address"),
@@ -203,7 +205,7 @@ class Toolbox:
             end=moment("until", given),
             **walk_of(given),
         )
-        return _page(await pager.page(), given)
+        return _page(await pager.page())
 
     async def _market_tokens(self, given: Answer) -> Answer:
         cursor = given.get("cursor", "0")
@@ -219,7 +221,7 @@ class Toolbox:
         ]
         start, limit = int(cursor), given.get("limit", FEW_ROWS)
         following = str(start + limit) if start + limit < len(rows) else None
-        return page(rows[start : start + limit], following, given.get("fields", ()), total=len(rows))
+        return page(rows[start : start + limit], following, total=len(rows))
 
     async def _supported(self) -> list[Any]:
         listed = (await (await self._market()).supported_tokens(limit=_MOST_TOKENS)).data.tokens
@@ -228,8 +230,6 @@ class Toolbox:
         return listed
 
     async def _docs(self, given: Answer) -> Answer:
-        from tradesdk_cli.mcp.topics import topic
-
         return topic(given.get("topic"), self.scope)
 
     # Money
@@ -262,7 +262,7 @@ class Toolbox:
         content = {
             "do": "buy",
             "what": call.endpoint,
-            "body": call.body(),
+            "body": json.loads(quote.body),
             "purchase": purchase,
             "price_usd": price,
             "where": self._run.target(market=True).text,
@@ -333,25 +333,23 @@ class Toolbox:
         if new and result.again:
             self.limit.release(purchase)
         await self._ended(action, "done", result.payment)
-        return self._delivered(verb, result, given)
+        return self._delivered(verb, result, given.get("offset", 0))
 
     async def _ended(self, action: Action | None, state: str, payment: Payment | None) -> None:
         if action is not None:
             outcome = {"payment": None if payment is None else payment.id}
             await self._ask(self.approvals.end, action, state, outcome)
 
-    def _delivered(self, verb: str, result: MarketResult[Any], given: Answer) -> Answer:
-        from tradesdk_cli.pay.buy import PER_SIGNAL, records, signal_rows
+    def _delivered(self, verb: str, result: MarketResult[Any], start: int) -> Answer:
+        from tradesdk_cli.pay.buy import PER_SIGNAL, rows_of, signal_rows
 
-        rows = records(verb, result.data)
+        rows = rows_of(verb, result.data)
         if verb in PER_SIGNAL:
             rows = signal_rows(rows)
-        start = given.get("offset", 0)
-        shown = rows[start : start + MOST_ROWS]
         payment = result.payment
         answer: Answer = {
             "status": "done",
-            "items": [selected(marked(row), given.get("fields", ())) for row in shown],
+            "items": rows[start : start + MOST_ROWS],
             "total": len(rows),
             "next_offset": start + MOST_ROWS if start + MOST_ROWS < len(rows) else None,
             "paid_now_usd": "0.00" if result.again or payment is None else plain_dollars(payment.amount_usd),
@@ -360,19 +358,16 @@ class Toolbox:
             "payment": None if payment is None else payment.id,
             "answered_at": None if result.answered_at is None else result.answered_at.isoformat(),
             "session_leaves_usd": plain_dollars(usd(self.limit.left)),
-            "note": NOTE,
         }
         if answer["next_offset"] is not None:
             answer["more"] = "repeat the call with offset=next_offset: it is not paid again"
         return answer
 
     async def _payments(self, given: Answer) -> Answer:
-        from tradesdk_cli.pay.records import brief, spending_record
-
         action = given.get("action", "get" if "id" in given else "list")
         payments = (await self._market()).payments
         if action == "budget":
-            budget = spending_record(await payments.spending())
+            budget = spending_fields(await payments.spending())
             session = {
                 "limit_usd": plain_dollars(usd(self.limit.limit)),
                 "spent_usd": plain_dollars(usd(self.limit.spent)),
@@ -383,21 +378,17 @@ class Toolbox:
         if action in ("get", "resume") and "id" not in given:
             raise own("invalid_arguments", f"action={action} needs an id")
         if action == "get":
-            return _item(brief(await payments.get(given["id"]), self._now()), given)
+            return {"item": brief(await payments.get(given["id"]), self._now())}
         if action == "resume":
             payment = await payments.get(given["id"])
             return await self._writes.run(payment.purchase or payment.id, lambda: self._resumed(payment.id, given))
-        from tradesdk import PaymentStage
-
         stages = (PaymentStage(given["stage"]),) if "stage" in given else ()
         limit = given.get("limit", FEW_ROWS)
         found = await payments.list(stages=stages, limit=limit + 1, before=opened(given.get("cursor")))
         following = found[limit - 1].id if len(found) > limit else None
-        return page((brief(one, self._now()) for one in found[:limit]), following, given.get("fields", ()))
+        return page((brief(one, self._now()) for one in found[:limit]), following)
 
     async def _resumed(self, payment_id: str, given: Answer) -> Answer:
-        from tradesdk_cli.pay.recover import verb_of
-
         payments = (await self._market()).payments
         payment = await payments.get(payment_id)
         purchase, is_paid = payment.purchase or "", _is_paid(payment)
@@ -511,19 +502,14 @@ class Toolbox:
                 found = agent.id
             await self._ask(self.approvals.end, action, "done", {"agent": found})
         answer: Answer = {"status": "done", "id": found}
-        return answer if agent is None else {**answer, "item": marked(wire(agent)), "note": NOTE}
+        return answer if agent is None else {**answer, "item": wire(agent)}
 
 
 # Results
 
 
-def _item(item: Mapping[str, Any], given: Mapping[str, Any]) -> Answer:
-    found = selected(marked(item), given.get("fields", ()))
-    return {"item": found, "note": NOTE} if "untrusted" in found else {"item": found}
-
-
-def _page(found: Any, given: Mapping[str, Any]) -> Answer:
-    return page(map(wire, found.data), found.next_cursor, given.get("fields", ()))
+def _page(found: Any) -> Answer:
+    return page(map(wire, found.data), found.next_cursor)
 
 
 def _stat(agent: Mapping[str, Any], name: str) -> float:
@@ -549,9 +535,6 @@ def _is_paid(payment: Payment | None) -> bool:
 
 def _nothing_happened(error: Exception) -> bool:
     """Whether the failed call certainly paid and changed nothing."""
-    from tradesdk import APIError, PaymentOutcomeUnknownError, TradeError
-    from tradesdk_cli.errors import CliError
-
     payment: Payment | None = getattr(error, "payment", None)
     if payment is not None:
         return payment.charged is False

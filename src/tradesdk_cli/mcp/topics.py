@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
+from tradesdk import ErrorCode
 from tradesdk_cli.mcp.answers import OWN_CODES, own
 from tradesdk_cli.mcp.approvals import MOST_PENDING, VALID
 from tradesdk_cli.text import dollars, usd
@@ -42,8 +43,6 @@ TOPICS = {
 
 def topic(name: str | None, scope: Scope) -> dict[str, Any]:
     """A topic; without a name, the list of topics."""
-    from tradesdk import ErrorCode
-
     if name is None:
         able = ["read"]
         if scope.write:

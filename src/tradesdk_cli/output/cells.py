@@ -9,7 +9,7 @@ from decimal import Decimal
 from rich.text import Text
 
 from tradesdk_cli.choices import CHAIN_NAMES
-from tradesdk_cli.output.formats import as_time, is_time, seconds_of
+from tradesdk_cli.output.formats import as_time, seconds_of
 from tradesdk_cli.text import to_json, visible
 
 TYPE_CHECKING = False
@@ -167,44 +167,3 @@ def short_ago(seconds: float, now: float) -> str:
         return ago(seconds, now)
     text = moment(seconds)
     return text.partition(" ")[0] if text.endswith("Z") else text
-
-
-# Fields by name
-
-_KINDS: dict[str, Kind] = {
-    "chain_id": "chain",
-    "status": "state",
-    "state": "state",
-    "direction": "state",
-    "signal": "state",
-    "pnl_usd": "pnl",
-    "unrealized_pnl_usd": "pnl",
-    "total_pnl_usd": "pnl",
-    "roi_pct": "change",
-    "ROI": "change",
-    "balance": "number",
-    **dict.fromkeys(("total_trades", "used", "limit"), "number"),
-    "confidence": "share",
-    "winRate": "percent",
-    **dict.fromkeys(("stop_loss_price", "trailing_stop_price", "take_profit_price"), "trigger"),
-    **dict.fromkeys(("now", "service_now", "signals_upto"), "moment"),
-    **dict.fromkeys(("totalBuyUSD", "totalSellUSD", "marketCap"), "usd"),
-    **dict.fromkeys(("realizedProfitUSD", "unrealizedProfitUSD"), "pnl"),
-    **dict.fromkeys(("signalPriceUsd", "currentPriceUsd", "averageBuyPriceUSD", "averageSellPriceUSD"), "price"),
-    **dict.fromkeys(("signalPriceEth", "currentPriceEth", "averageBuyPriceETH", "averageSellPriceETH"), "rate"),
-}
-
-
-def kind_of(key: str) -> Kind:
-    """The default kind of a field of this name."""
-    if key in _KINDS:
-        return _KINDS[key]
-    if is_time(key):
-        return "time"
-    if key.endswith("_pct"):
-        return "percent"
-    if key.endswith(("_price_usd", "_price")) or key == "price_usd":
-        return "price"
-    if key.endswith("_usd"):
-        return "usd"
-    return "id"

@@ -1,9 +1,10 @@
-"""The columns of tables, in order. A narrow terminal leaves out optional columns first."""
+"""The kinds and headings of fields by their names, and the columns of tables, in order."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tradesdk_cli.output.formats import is_time
 from tradesdk_cli.text import maybe_dollars
 
 TYPE_CHECKING = False
@@ -38,12 +39,82 @@ _FAR = 1e9
 RIGHT = ("number", "share", "usd", "price", "trigger", "rate", "pnl", "change", "to_stop", "to_profit", "percent")
 """Right-aligned kinds."""
 
+_NAMES: Mapping[Kind, str] = {
+    "text": "name label symbol token_symbol tokenSymbol network purchase reason message description verdict what where "
+    "specification client_relies check said next",
+    "state": "status state direction signal source charged outcome scope finding",
+    "chain": "chain_id chain",
+    "number": "total_trades agentCount marketCapRank balance used limit remaining n delivered submitted count",
+    "share": "confidence",
+    "percent": "winRate",
+    "change": "roi_pct ROI",
+    "pnl": "pnl_usd unrealized_pnl_usd total_pnl_usd realizedProfitUSD unrealizedProfitUSD",
+    "usd": "totalBuyUSD totalSellUSD marketCap",
+    "price": "price_usd signalPriceUsd currentPriceUsd averageBuyPriceUSD averageSellPriceUSD",
+    "rate": "signalPriceEth currentPriceEth averageBuyPriceETH averageSellPriceETH",
+    "trigger": "stop_loss_price trailing_stop_price take_profit_price",
+    "time": "newest oldest resets",
+    "moment": "now service_now signals_upto published_at",
+}
+_KINDS: Mapping[str, Kind] = {name: kind for kind, names in _NAMES.items() for name in names.split()}
+_HEADINGS = {
+    "at": "time",
+    "timestamp": "time",
+    "createdAt": "time",
+    "chain_id": "chain",
+    "symbol": "token",
+    "token_symbol": "token",
+    "tokenSymbol": "token",
+    "tokenAddress": "token_address",
+    "direction": "side",
+    "total_trades": "trades",
+    "unrealized_pnl_usd": "unrealized",
+    "current_price_usd": "price",
+    "entry_price_usd": "entry",
+    "exit_price_usd": "exit",
+    "stop_loss_price": "stop_loss",
+    "trailing_stop_price": "trailing_stop",
+    "take_profit_price": "take_profit",
+    "signalPriceUsd": "price",
+    "signalPriceEth": "price_eth",
+    "currentPriceUsd": "price",
+    "currentPriceEth": "price_eth",
+    "averageBuyPriceUSD": "buy",
+    "averageSellPriceUSD": "sell",
+    "averageBuyPriceETH": "buy_eth",
+    "averageSellPriceETH": "sell_eth",
+    "winRate": "win_rate",
+    "ROI": "roi",
+    "agentCount": "agents",
+    "marketCap": "market_cap",
+    "marketCapRank": "rank",
+}
+"""The headings of fields; of others, the name without its unit."""
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of a field of this name."""
+    if name in _KINDS:
+        return _KINDS[name]
+    if is_time(name):
+        return "time"
+    if name.endswith("_pct"):
+        return "percent"
+    if name.endswith(("_price_usd", "_price")):
+        return "price"
+    return "usd" if name.endswith("_usd") else "id"
+
+
+def _heading_of(name: str) -> str:
+    return _HEADINGS.get(name) or name.removesuffix("_usd").removesuffix("_pct").removesuffix("_at")
+
 
 @dataclass(frozen=True)
 class Column:
     """One column: a field of the item, or with `of` a value computed from the item, and its kind.
 
-    `short`: an id that commands accept shortened, so a narrow terminal may cut it. `whole`: a text that is never cut.
+    `optional`: a narrow terminal leaves it out first. `short`: an id that commands accept shortened, so a narrow
+    terminal may cut it. `whole`: a text that is never cut.
     """
 
     key: str
@@ -60,13 +131,25 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """The heading."""
         return self.title or self.key
 
     @property
     def right(self) -> bool:
         """True when the column is aligned to the right."""
         return self.kind in RIGHT
+
+
+def columns(*fields: str | Column) -> tuple[Column, ...]:
+    """Columns for fields, named in words: `name?` is optional, `name…` is an id that commands accept shortened."""
+    found: list[Column] = []
+    for each in fields:
+        found += [each] if isinstance(each, Column) else map(_column, each.split())
+    return tuple(found)
+
+
+def _column(field: str) -> Column:
+    name = field.rstrip("?…")
+    return Column(name, kind_of(name), "?" in field, _heading_of(name), short="…" in field)
 
 
 def to_stop(position: Mapping[str, Any]) -> float | None:
@@ -88,287 +171,90 @@ def _away(position: Mapping[str, Any], name: str) -> float | None:
     return away if abs(away) < _FAR else None
 
 
-AGENTS = (
-    Column("id", "id", short=True),
-    Column("name"),
-    Column("status", "state"),
-    Column("chain_id", "chain", title="chain"),
-    Column("wallet_id", "id", optional=True, short=True),
-    Column("created_at", "time", optional=True, title="created"),
+def _stat(field: str) -> Column:
+    """A field of an agent's statistics."""
+    column = _column(field)
+    return replace(column, of=lambda agent: (agent.get("stats") or {}).get(column.key))
+
+
+def _dollars(name: str) -> Column:
+    """A field of micro-dollars, in dollars."""
+    return Column(name, "usd", of=lambda item: maybe_dollars(item[name]) if isinstance(item.get(name), int) else None)
+
+
+AGENTS = columns("id… name status chain_id wallet_id…? created_at?")
+AGENT_RESULTS = columns("id… name status", *map(_stat, ("total_pnl_usd", "win_rate_pct?", "total_trades?")))
+WALLETS = columns("id… label chain_id address created_at?")
+TRADES = columns(
+    "id… token_symbol direction pnl_usd? roi_pct? status? agent_id…? opened_at? closed_at? entry_price_usd? "
+    "exit_price_usd? chain_id? token_address?"
 )
-
-
-def _stat(name: str) -> Callable[[Mapping[str, Any]], Any]:
-    return lambda agent: (agent.get("stats") or {}).get(name)
-
-
-AGENT_RESULTS = (
-    Column("id", "id", short=True),
-    Column("name"),
-    Column("status", "state"),
-    Column("total_pnl_usd", "pnl", title="total_pnl", of=_stat("total_pnl_usd")),
-    Column("win_rate_pct", "percent", optional=True, title="win_rate", of=_stat("win_rate_pct")),
-    Column("total_trades", "number", optional=True, title="trades", of=_stat("total_trades")),
+TO_STOP = Column("to_stop", "to_stop", optional=True, of=to_stop)
+TO_PROFIT = Column("to_profit", "to_profit", optional=True, of=to_profit)
+"""Computed here: distances of the price in percent."""
+POSITIONS = columns(
+    "id… token_symbol unrealized_pnl_usd current_price_usd?",
+    TO_STOP,
+    TO_PROFIT,
+    "agent_id…? opened_at? entry_price_usd? stop_loss_price? trailing_stop_price? take_profit_price? chain_id? "
+    "token_address?",
 )
-
-WALLETS = (
-    Column("id", "id", short=True),
-    Column("label"),
-    Column("chain_id", "chain", title="chain"),
-    Column("address", "id"),
-    Column("created_at", "time", optional=True, title="created"),
-)
-
-TRADES = (
-    Column("id", "id", short=True),
-    Column("token_symbol", title="token"),
-    Column("direction", "state", title="side"),
-    Column("pnl_usd", "pnl", optional=True, title="pnl"),
-    Column("roi_pct", "change", optional=True, title="roi"),
-    Column("status", "state", optional=True),
-    Column("agent_id", "id", optional=True, short=True),
-    Column("opened_at", "time", optional=True, title="opened"),
-    Column("closed_at", "time", optional=True, title="closed"),
-    Column("entry_price_usd", "price", optional=True, title="entry"),
-    Column("exit_price_usd", "price", optional=True, title="exit"),
-    Column("chain_id", "chain", optional=True, title="chain"),
-    Column("token_address", "id", optional=True),
-)
-
-POSITIONS = (
-    Column("id", "id", short=True),
-    Column("token_symbol", title="token"),
-    Column("unrealized_pnl_usd", "pnl", title="unrealized"),
-    Column("current_price_usd", "price", optional=True, title="price"),
-    Column("to_stop", "to_stop", optional=True, of=to_stop),
-    Column("to_profit", "to_profit", optional=True, of=to_profit),
-    Column("agent_id", "id", optional=True, short=True),
-    Column("opened_at", "time", optional=True, title="opened"),
-    Column("entry_price_usd", "price", optional=True, title="entry"),
-    Column("stop_loss_price", "trigger", optional=True, title="stop_loss"),
-    Column("trailing_stop_price", "trigger", optional=True, title="trailing_stop"),
-    Column("take_profit_price", "trigger", optional=True, title="take_profit"),
-    Column("chain_id", "chain", optional=True, title="chain"),
-    Column("token_address", "id", optional=True),
-)
-"""`to_stop` and `to_profit` are computed here: distance of the price in percent."""
-
-SIGNALS = (
-    Column("id", "id", short=True),
-    Column("token_symbol", title="token"),
-    Column("direction", "state", title="side"),
-    Column("confidence", "share"),
-    Column("price_usd", "price", optional=True, title="price"),
-    Column("timestamp", "time", optional=True, title="time"),
-    Column("chain_id", "chain", optional=True, title="chain"),
-    Column("token_address", "id", optional=True),
-)
-
-STREAM = (
-    Column("timestamp", "time", title="time"),
-    Column("direction", "state", title="side"),
-    Column("token_symbol", title="token"),
-    Column("confidence", "share"),
-    Column("price_usd", "price", optional=True, title="price"),
-    Column("source", "state", optional=True),
-    Column("id", "id", optional=True, short=True),
-    Column("token_address", "id", optional=True),
-)
+SIGNALS = columns("id… token_symbol direction confidence price_usd? timestamp? chain_id? token_address?")
+STREAM = columns("timestamp direction token_symbol confidence price_usd? source? id…? token_address?")
 """`source` is computed here: live, replayed or late."""
 
-_TOKEN = Column("tokenSymbol", title="token")
-_ADDRESS = Column("tokenAddress", "id", optional=True, title="token_address")
-_SIGNALS_OF_TOKENS = (
-    _TOKEN,
-    Column("signal", "state"),
-    Column("signalPriceUsd", "price", title="price"),
-    Column("createdAt", "time", title="time"),
-    Column("reason", optional=True),
-    Column("signalPriceEth", "rate", optional=True, title="price_eth"),
-    _ADDRESS,
-)
-
+_SIGNALS_OF_TOKENS = columns("tokenSymbol signal signalPriceUsd createdAt reason? signalPriceEth? tokenAddress?")
 MARKET = {
     "signals": _SIGNALS_OF_TOKENS,
     "history": _SIGNALS_OF_TOKENS,
-    "prices": (
-        Column("symbol", title="token"),
-        Column("currentPriceUsd", "price", title="price"),
-        Column("currentPriceEth", "rate", title="price_eth"),
-        _ADDRESS,
+    "prices": columns("symbol currentPriceUsd currentPriceEth tokenAddress?"),
+    "win-rate": columns("tokenSymbol winRate tokenAddress?"),
+    "avg-prices": columns(
+        "tokenSymbol averageBuyPriceUSD averageSellPriceUSD averageBuyPriceETH? averageSellPriceETH? tokenAddress?"
     ),
-    "win-rate": (_TOKEN, Column("winRate", "percent", title="win_rate"), _ADDRESS),
-    "avg-prices": (
-        _TOKEN,
-        Column("averageBuyPriceUSD", "price", title="buy"),
-        Column("averageSellPriceUSD", "price", title="sell"),
-        Column("averageBuyPriceETH", "rate", optional=True, title="buy_eth"),
-        Column("averageSellPriceETH", "rate", optional=True, title="sell_eth"),
-        _ADDRESS,
-    ),
-    "top": (
-        Column("symbol", title="token"),
-        Column("winRate", "percent", title="win_rate"),
-        Column("ROI", "change", title="roi"),
-        Column("agentCount", "number", optional=True, title="agents"),
-        Column("name", optional=True),
-        Column("network", optional=True),
-        _ADDRESS,
-    ),
-    "tokens": (
-        Column("symbol", title="token"),
-        Column("name"),
-        Column("marketCapRank", "number", optional=True, title="rank"),
-        Column("marketCap", "usd", optional=True, title="market_cap"),
-        Column("agentCount", "number", optional=True, title="agents"),
-        Column("network", optional=True),
-        _ADDRESS,
-    ),
+    "top": columns("symbol winRate ROI agentCount? name? network? tokenAddress?"),
+    "tokens": columns("symbol name marketCapRank? marketCap? agentCount? network? tokenAddress?"),
 }
 """By verb of `trade market`."""
 
-PAYMENTS = (
-    Column("id", "id", short=True),
-    Column("status", "state"),
-    Column("amount_usd", "usd", title="amount"),
-    Column("endpoint", "id", optional=True),
-    Column("created_at", "time", optional=True, title="created"),
-    Column("charged", "state", optional=True),
-    Column("transaction", "id", optional=True),
-    Column("reason", optional=True),
-    Column("purchase", optional=True),
-    Column("payer", "id", optional=True),
+PAYMENTS = columns(
+    "id… status amount_usd endpoint? created_at? charged? transaction? reason? purchase? payer?",
 )
+RECONCILED = columns("id… outcome amount_usd endpoint? message?")
+SPENT = columns("spent_usd held_usd count")
+"""The columns after the group of payments."""
+BUDGETS = columns("budget", *(Column(name, "usd") for name in ("limit", "spent", "held", "left")))
+ACTIONS = columns("code state", Column("what", whole=True), "price_usd expires_at where?")
+TOOLS = columns("name description")
 
-ACTIONS = (
-    Column("code", "id"),
-    Column("state", "state"),
-    Column("what", whole=True),
-    Column("price_usd", "usd", title="price"),
-    Column("expires_at", "time", title="expires"),
-    Column("where", optional=True),
-)
-
-TOOLS = (
-    Column("name", "id"),
-    Column("description"),
-)
-
-RELAYS = (
-    Column("chain", "chain"),
-    Column("state", "state"),
-    Column("holder", "id"),
-    Column("signals", "number", optional=True),
-    Column("newest", "time"),
-    Column("service", "id", optional=True),
-)
-
-GROUPS = (
-    Column("chain", "chain"),
-    Column("name", "id"),
+_NAME = Column("name", "id")
+RELAYS = columns("chain state holder", Column("signals", "number", optional=True), "newest service?")
+GROUPS = columns(
+    "chain",
+    _NAME,
     Column("waiting", "number"),
     Column("in_hand", "number", title="in hand"),
     Column("late", "number"),
-    Column("oldest", "time"),
-    Column("position", "time", title="read up to", optional=True),
-    Column("service", "id", optional=True),
+    "oldest",
+    Column("position", "time", optional=True, title="read up to"),
+    "service?",
 )
+MEMBERS = columns(_NAME, "uses seen_at")
+WINDOWS = columns("key limit remaining resets")
 
-MEMBERS = (
-    Column("name", "id"),
-    Column("uses", "id"),
-    Column("seen_at", "time", title="seen"),
-)
+# Absolute times: a mock has its own clock, so relative times would be wrong.
+EMITTED = (*SIGNALS, *columns("published_at?"))
+_AT, _STATUS = Column("at", "moment", title="time"), Column("status", "number")
+SETTLEMENTS = columns("n?", replace(_AT, optional=True), "path", _dollars("amount"), "payer delivered? submitted?")
+SUBMISSIONS = columns("n?", replace(_AT, optional=True), "path verdict", _STATUS, "payer?")
+BALANCES = columns("payer", _dollars("balance"))
+KEYS = columns("id name scope state tenant last4 created_at?")
 
-WINDOWS = (
-    Column("key", "id"),
-    Column("limit", "number"),
-    Column("remaining", "number"),
-    Column("resets", "time"),
-)
+PROBE = columns("finding point seen file? specification? client_relies?")
+DOCTOR = columns("status check said next")
 
-BUDGETS = (
-    Column("budget", "id"),
-    Column("limit", "usd"),
-    Column("spent", "usd"),
-    Column("held", "usd"),
-    Column("left", "usd"),
-)
-
-SPENT = (
-    Column("spent_usd", "usd", title="spent"),
-    Column("held_usd", "usd", title="held"),
-    Column("count", "number"),
-)
-"""The columns after the group of payments."""
-
-RECONCILED = (
-    Column("id", "id", short=True),
-    Column("outcome", "state"),
-    Column("amount_usd", "usd", title="amount"),
-    Column("endpoint", "id", optional=True),
-    Column("message", optional=True),
-)
-
-EMITTED = (*SIGNALS, Column("published_at", "moment", optional=True, title="published"))
-"""Absolute times: a mock has its own clock, so relative times would be wrong."""
-
-
-def _dollars(name: str) -> Callable[[Mapping[str, Any]], str | None]:
-    """A field of micro-dollars, in dollars."""
-    return lambda item: maybe_dollars(item[name]) if isinstance(item.get(name), int) else None
-
-
-SETTLEMENTS = (
-    Column("n", "number", optional=True),
-    Column("at", "moment", optional=True, title="time"),
-    Column("path", "id"),
-    Column("amount", "usd", of=_dollars("amount")),
-    Column("payer", "id"),
-    Column("delivered", "number", optional=True),
-    Column("submitted", "number", optional=True),
-)
-
-SUBMISSIONS = (
-    Column("n", "number", optional=True),
-    Column("at", "moment", optional=True, title="time"),
-    Column("path", "id"),
-    Column("verdict"),
-    Column("status", "number"),
-    Column("payer", "id", optional=True),
-)
-
-BALANCES = (Column("payer", "id"), Column("balance", "usd", of=_dollars("balance")))
-
-KEYS = (
-    Column("id", "id"),
-    Column("name"),
-    Column("scope", "state"),
-    Column("state", "state"),
-    Column("tenant"),
-    Column("last4", "id"),
-    Column("created_at", "time", optional=True, title="created"),
-)
-
-NESTED = {
-    "token_balances": (
-        Column("token_symbol"),
-        Column("balance", "number"),
-        Column("balance_usd", "usd"),
-        Column("token_address", "id"),
-    ),
-}
-"""Columns of nested lists, by their field's name; other fields follow."""
-
-PROBE = (
-    Column("finding", "state"),
-    Column("point", "id"),
-    Column("seen", "id"),
-    Column("file", "id", optional=True),
-    Column("specification", optional=True),
-    Column("client_relies", optional=True),
-)
-DOCTOR = (Column("status", "state"), Column("check"), Column("said"), Column("next"))
+NESTED = {"token_balances": ("token_symbol", "balance", "balance_usd", "token_address")}
+"""The first fields of nested lists, by their field's name; the others follow."""
 
 
 def _path(entry: Mapping[str, Any]) -> str:
@@ -382,13 +268,12 @@ def _path(entry: Mapping[str, Any]) -> str:
     return path + (f"?{urlencode(query, safe='*')}" if query else "")
 
 
-LOG = (
-    Column("at", "moment", title="time"),
-    Column("tenant", "id"),
-    Column("method", "id"),
-    Column("status", "number"),
+LOG = columns(
+    _AT,
+    "tenant method",
+    _STATUS,
     Column("path", "id", of=_path),
-    Column("error", "id", optional=True),
+    "error?",
     Column("faults", "id", optional=True, of=lambda entry: ",".join(map(str, entry["faults"])) or None),
 )
 
@@ -396,5 +281,5 @@ LOG = (
 def keys_under(heading: str) -> set[str]:
     """The fields that tables show under this heading; empty when no table has it."""
     tables = [table for table in (*globals().values(), *MARKET.values()) if isinstance(table, tuple)]
-    columns = [column for table in tables for column in table if isinstance(column, Column)]
-    return {column.key for column in columns if column.heading == heading != column.key}
+    shown = [column for table in tables for column in table if isinstance(column, Column)]
+    return {column.key for column in shown if column.heading == heading != column.key}

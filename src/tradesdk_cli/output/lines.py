@@ -25,11 +25,7 @@ class Lines:
     """The lines of a stream, in the requested format, on stdout or appended to the file of `--out`."""
 
     def __init__(self, out: Output, columns: Sequence[Column], names: Iterable[str]) -> None:
-        """`columns` are those of a table, `names` the items' fields. Prints nothing yet.
-
-        Raises:
-            UsageProblem: the format needs the end of the data, or the file has other columns.
-        """
+        """`columns` are those of a table, `names` the items' fields. Prints nothing yet."""
         self._out, self._columns, self._file = out, columns, out.file
         self.form = out.format_for(many=True)
         """The format."""
@@ -106,7 +102,7 @@ class Lines:
             columns = columns_of([item], self._columns) if out.selection.fields else self._columns
             self._table = table = GrowingTable(columns, item, out.width, unix=out.settings.times == "unix")
             if table.left_out:
-                out.foot(f"not shown: {table.left_out} (-o ndjson has all)")
+                out.note(f"not shown: {table.left_out} (-o ndjson has all)")
             begin = out.drawn(lambda console: console.print(table.header()))
         row = self._table.row(item)
         return begin + out.drawn(lambda console: console.print(row))

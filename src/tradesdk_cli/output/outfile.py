@@ -26,10 +26,9 @@ from tradesdk_cli.text import visible
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
 _BLOCK = 64 * 1024
-_LONGEST_ROW = 4 * 1024 * 1024
+_LONGEST_ROW, _MOST_ROWS = 4 * 1024 * 1024, 200_000
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 """Errors of a full disk."""
 
@@ -42,12 +41,7 @@ class OutFile:
     """The file of `--out`."""
 
     def __init__(self, path: Path, *, by_ending: bool = False) -> None:
-        """Checks that it can be written; creates nothing. `by_ending`: the ending must be that of a format.
-
-        Raises:
-            UsageProblem: it is a folder, its folder does not exist, one of them may not be written, or the ending has
-                no format.
-        """
+        """Checks that it can be written; creates nothing. `by_ending`: the ending must be that of a format."""
         path = expanded(str(path))
         self.shown = visible(str(path))
         self.form = ENDINGS.get(path.suffix.lower())
@@ -110,11 +104,7 @@ class OutFile:
             self._file = _opened(self.path)
 
     def columns(self, form: str, names: Sequence[str], *, chosen: bool) -> list[str] | None:
-        """The columns of the file, for rows with `names`, perhaps `chosen` by `--fields`. None without any.
-
-        Raises:
-            UsageProblem: the rows do not match them.
-        """
+        """The columns of the file, for rows with `names`, perhaps `chosen` by `--fields`. None without any."""
         if form not in ROWS or self._special or not self.path.is_file():
             return None
         with self._file_errors(), self.path.open("rb") as file:
@@ -203,30 +193,9 @@ def _is_whole(row: bytes, path: Path, form: str) -> bool:
     return _of_json(row) is not None if form == "ndjson" else len(cells_of(form, row)) == len(_header(path, form))
 
 
-class Written:
-    """The signals that were in the file when this run began."""
-
-    _OUT_OF_ORDER = 60.0
-    """Seconds. Rows may be out of order: late signals follow newer ones."""
-    _OLDER = 5000
-    """After this many consecutive older rows, a signal is not further up."""
-
-    def __init__(self, file: Path, form: str) -> None:
-        self._rows = rows_back(file, form)
-        self._ids: set[str] = set()
-        self._newest = math.inf
-        """The latest time of the last rows."""
-
-    def has(self, event: Mapping[str, Any]) -> bool:
-        """Whether this signal was in the file. True once per id: a signal that comes again is written again."""
-        when = event.get("timestamp")
-        wanted = float(when) - self._OUT_OF_ORDER if isinstance(when, int | float) else -math.inf
-        while self._newest >= wanted and (rows := list(islice(self._rows, self._OLDER))):
-            self._ids.update(signal_id for signal_id, _ in rows)
-            self._newest = max(math.inf if time is None else time for _, time in rows)
-        found = event.get("id") in self._ids
-        self._ids.discard(str(event.get("id")))
-        return found
+def ids_in(file: Path, form: str) -> set[str]:
+    """The ids in the file, of at most its last 200,000 rows."""
+    return {name for name, _ in islice(rows_back(file, form), _MOST_ROWS)}
 
 
 def last_time(file: Path, form: str) -> float | None:

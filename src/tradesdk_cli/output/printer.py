@@ -32,8 +32,7 @@ _LONGEST_LINE = 10**9
 
 def columns_of(rows: Iterable[Item], known: Sequence[Column] = ()) -> list[Column]:
     """Columns for rows with these fields; kinds as in `known` by name."""
-    from tradesdk_cli.output.cells import kind_of
-    from tradesdk_cli.output.columns import Column
+    from tradesdk_cli.output.columns import Column, kind_of
 
     kinds: dict[str, Kind] = {column.heading: column.kind for column in known}
     kinds |= {column.key: column.kind for column in known if column.of is None}
@@ -156,7 +155,7 @@ class Output(Notes):
         if hidden:
             parts = [*parts, f"not shown: {hidden} (-o json has all)"]
         if parts:
-            self.foot(*parts, **fields)
+            self.note(*parts, **fields)
 
     def flat(self, items: list[Any]) -> Page:
         """The items as rows, with the requested fields."""

@@ -27,11 +27,7 @@ class Selection:
     """The selection of `--query` and `--fields`. The query is parsed at once, so that a wrong one is refused early."""
 
     def __init__(self, query: str | None, fields: Sequence[str]) -> None:
-        """`query` is JMESPath; `fields` are names, dotted where nested; empty: all.
-
-        Raises:
-            UsageProblem: the query is invalid.
-        """
+        """`query` is JMESPath; `fields` are names, dotted where nested; empty: all."""
         self.fields = tuple(fields)
         self.asks = query is not None
         """True when there is a query."""
@@ -41,11 +37,7 @@ class Selection:
         """The paths of each field; a heading of a table, such as `total_pnl`, is accepted, too."""
 
     def search(self, value: Any) -> Any:
-        """The part of `value` that the query selects; without a query, `value`.
-
-        Raises:
-            UsageProblem: wrong arguments of a function, or a number that JSON cannot have.
-        """
+        """The part of `value` that the query selects; without a query, `value`."""
         return value if self._search is None else self._search(value)
 
     @property
@@ -54,21 +46,14 @@ class Selection:
         return not (self.asks or self.fields)
 
     def expect(self, *known: Any) -> None:
-        """Declares the fields of the result before a command pays or changes something, by name or as models.
-
-        Raises:
-            UsageProblem: a requested field is not among them."""
+        """Declares the fields of the result before a command pays or changes something, by name or as models."""
         if self.fields and not self.asks:
             names = ([each] if isinstance(each, str) else names_of_model(each) for each in known)
             self._known = dict.fromkeys(chain.from_iterable(names))
             self._check(self._known)
 
     def look_at(self, items: Sequence[Any], more: Iterable[str] = ()) -> None:
-        """Checks the fields against the first items and `more`. Later calls do nothing.
-
-        Raises:
-            UsageProblem: a field does not exist, or the items have no fields.
-        """
+        """Checks the fields against the first items and `more`. Later calls do nothing."""
         if not self.fields or self._known is not None or not items:
             return
         if not all(isinstance(item, dict) for item in items):

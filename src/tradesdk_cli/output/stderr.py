@@ -99,7 +99,7 @@ def fitted(text: str, cells: int) -> str:
     return set_cell_size(text, max(cells - 3, 0)).rstrip(" ,") + "..."[: max(cells, 0)]
 
 
-_ENDS = {"trade": ",;:.)?", "export": "", "curl": ""}
+_ENDS = {"trade": ",;:.)?", "export": ",", "curl": ""}
 """The characters that end a command after this word; empty: the end of the line."""
 
 
@@ -159,19 +159,12 @@ class Notes:
             return not self.stdout.isatty() and not self.stderr.isatty()
         return self.settings.output != "table"
 
-    def note(self, text: str, **fields: Any) -> None:
-        """Prints a note on stderr. `fields` are for programs."""
-        self.foot(text, **fields)
-
-    def foot(self, *parts: str, **fields: Any) -> None:
-        """Prints several notes, such as below a list: one line for people, one object each for programs.
-
-        The last object has the `fields`.
-        """
+    def note(self, *parts: str, **fields: Any) -> None:
+        """Prints notes on stderr: one line for people, one object each for programs; the last one has the `fields`."""
         if self.machine_notes:
             *before, last = ({"note": one_line(part)} for part in parts)
             for item in (*before, last | fields):
-                self.report(item)
+                self.print_object(item)
             return
         self._print_note(" · ".join(parts))
         for key, value in fields.items():
@@ -180,7 +173,7 @@ class Notes:
     def event(self, kind: str, text: str, **fields: Any) -> None:
         """Prints an event on stderr: a line for people; for programs also its kind and `fields`."""
         if self.machine_notes:
-            self.report({"type": kind, "note": one_line(text), **fields})
+            self.print_object({"type": kind, "note": one_line(text), **fields})
         else:
             self._print_note(text)
 
@@ -196,14 +189,14 @@ class Notes:
         if self.stderr.isatty():
             self._say("")
 
-    def report(self, item: Mapping[str, Any]) -> None:
+    def print_object(self, item: Mapping[str, Any]) -> None:
         """Prints an object for programs on stderr, in every format."""
         self._say(to_json(item, ascii_only=not is_unicode(self.stderr.encoding)))
 
     def problem(self, problem: Problem) -> None:
         """Prints an error: one line and a hint, or one JSON object."""
         if self.machine_notes:
-            self.report(problem.as_dict())
+            self.print_object(problem.as_dict())
             return
         if problem.code == "declined":  # a person's answer, not an error
             self.note(problem.headline)

@@ -17,8 +17,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tradesdk_cli.output.cells import ago, cell, kind_of
-from tradesdk_cli.output.columns import NESTED, Column
+from tradesdk_cli.output.cells import ago, cell
+from tradesdk_cli.output.columns import NESTED, Column, kind_of
 from tradesdk_cli.output.formats import flatten, seconds_of
 from tradesdk_cli.text import visible
 
@@ -249,17 +249,17 @@ def render_one(
     room = min(_NAME_WIDTH, max((cell_len(name) for name, _, _ in scalars), default=0))
     for name, key, value in scalars:
         content = _field_text(key, value, now)
-        if width is not None:
-            _cut_value(content)
+        if width is not None and (size := len(content.plain)) > _VALUE_WIDTH:
+            content.truncate(_VALUE_WIDTH, overflow="ellipsis")
+            content.append(f" ({size:,} characters; -o json has them all)", style="dim")
         for line in _named(name, content, room, width):
             print_line(console, line)
     for name, key, value in fields:
         if _is_rows(value):
             print_line(console, Text())
             print_line(console, Text(name, style="bold"))
-            known = {column.key: column for column in NESTED.get(key, ())}
-            keys = dict.fromkeys((*known, *(key for row in value for key in row)))
-            columns = [known.get(key) or Column(key, kind_of(key), title=visible(key, _NAME_WIDTH)) for key in keys]
+            keys = dict.fromkeys((*NESTED.get(key, ()), *(key for row in value for key in row)))
+            columns = [Column(key, kind_of(key), title=visible(key, _NAME_WIDTH)) for key in keys]
             render_list(console, columns, value, width, now=now)
 
 
@@ -274,13 +274,6 @@ def _field_text(key: str, value: Any, clock: Clock | None) -> Text:
     if seconds is not None and isinstance(now, (int, float)) and content.plain.endswith("Z"):
         content.append(f" ({ago(seconds, now)})", style="dim")
     return content
-
-
-def _cut_value(content: Text) -> None:
-    size = len(content.plain)
-    if size > _VALUE_WIDTH:
-        content.truncate(_VALUE_WIDTH, overflow="ellipsis")
-        content.append(f" ({size:,} characters; -o json has them all)", style="dim")
 
 
 def _is_rows(value: Any) -> bool:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.errors import Declined, Interrupted, Unwritable, UsageProblem
+from tradesdk import Budget, LedgerError, PaymentRefusedError, PaymentStage
+from tradesdk_cli.confirm import ask, can_ask, say_target
+from tradesdk_cli.errors import CliError, Declined, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.explain import of_error
 from tradesdk_cli.interrupts import StopRequested, exit_code_of, on_signal
+from tradesdk_cli.output.columns import MARKET
 from tradesdk_cli.pay.checkout import market_client
-from tradesdk_cli.pay.records import Unprinted, left_over, room
-from tradesdk_cli.session import wire
+from tradesdk_cli.pay.rows import left_over, room
+from tradesdk_cli.run import wire
 from tradesdk_cli.text import dollars, one_line, plain_dollars, usd
 
 if TYPE_CHECKING:
@@ -21,15 +25,15 @@ if TYPE_CHECKING:
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.pay.calls import Call
     from tradesdk_cli.pay.checkout import Terms
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
     from tradesdk_cli.wallet import Wallet
 
 Rows = list[dict[str, Any]]
 PER_SIGNAL = ("signals", "history")
-"""Verbs with records of tokens and their signals."""
+"""Verbs whose rows are tokens with their signals."""
 
 
-def purchase(run: Session, call: Call, terms: Terms) -> None:
+def purchase(run: Run, call: Call, terms: Terms) -> None:
     """Buys the data of `call` under `terms`, and prints it."""
     terms.check(call)
     wallet, target = run.wallet(terms.wallet), run.target(market=True)
@@ -59,7 +63,7 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
 
 
 def print_bought(
-    run: Session,
+    run: Run,
     client: MarketClient,
     verb: str,
     result: MarketResult[Any],
@@ -78,8 +82,6 @@ def collect(client: MarketClient, results: Sequence[MarketResult[Any]]) -> None:
 
     If the process ends before, the same command prints them again, unpaid.
     """
-    from tradesdk import LedgerError
-
     for payment in [result.payment for result in results]:
         if payment is not None:
             with suppress(LedgerError):  # then the same command prints it again, unpaid
@@ -91,10 +93,8 @@ def _signatures(wallet: Wallet | None) -> int:
 
 
 @contextmanager
-def _unknown_is_unpaid(run: Session) -> Iterator[None]:
+def _unknown_is_unpaid(run: Run) -> Iterator[None]:
     """Adds to the error of an unknown token that nothing was paid; programs read `charged`."""
-    from tradesdk import PaymentRefusedError
-
     try:
         yield
     except PaymentRefusedError as refused:
@@ -103,10 +103,8 @@ def _unknown_is_unpaid(run: Session) -> Iterator[None]:
         raise
 
 
-def _agreed(run: Session, wallet: Wallet | None, call: Call, client: MarketClient, terms: Terms) -> str | None:
+def _agreed(run: Run, wallet: Wallet | None, call: Call, client: MarketClient, terms: Terms) -> str | None:
     """The maximum price: --max-price, or, without a budget, the price that a person at the terminal accepts."""
-    from tradesdk_cli.confirm import ask, can_ask, say_target
-
     most, given = terms.max_price, call.given
     quote: Quote = getattr(client.quote, call.method)(**given)
     allowed = most is not None or quote.spending.budget.is_set
@@ -130,8 +128,6 @@ def _bought(wallet: Wallet | None, buy: Callable[[], MarketResult[Any]]) -> Mark
     Typing the password may take longer than the payment allows. Then nothing was signed, and it buys again with the
     open wallet.
     """
-    from tradesdk import PaymentRefusedError
-
     was_open = wallet is None or wallet.opened
     try:
         return buy()
@@ -148,7 +144,7 @@ def _bought(wallet: Wallet | None, buy: Callable[[], MarketResult[Any]]) -> Mark
 
 @contextmanager
 def waiting_for_answer(
-    run: Session, under_way: Callable[[], bool], on_stop: Callable[[], object]
+    run: Run, under_way: Callable[[], bool], on_stop: Callable[[], object]
 ) -> Iterator[Callable[[], None]]:
     """Inside, the first signal waits for the answer of a payment `under_way`; others end the command at once.
 
@@ -181,16 +177,14 @@ def waiting_for_answer(
         raise Interrupted(exit_code_of(stop)) from None
 
 
-def note_under_way(run: Session, line: str, waits: bool) -> None:
+def note_under_way(run: Run, line: str, waits: bool) -> None:
     """Prints the command that continues an interrupted payment."""
     if waits:
         run.out.note(f"a payment was under way: {run.settings.program} {line} continues the same one")
 
 
-def _note_unfinished(run: Session, began: float) -> None:
+def _note_unfinished(run: Run, began: float) -> None:
     """Prints the payment since then without printed answer, and the command that continues it."""
-    from tradesdk import Budget, LedgerError, PaymentStage
-
     ledger = run.ledger
     try:
         stages = (PaymentStage.SENT, PaymentStage.ANSWERED)
@@ -215,7 +209,7 @@ def _note_unfinished(run: Session, began: float) -> None:
 
 
 @contextmanager
-def kept(run: Session, results: Sequence[MarketResult[Any]]) -> Iterator[None]:
+def kept(run: Run, results: Sequence[MarketResult[Any]]) -> Iterator[None]:
     """Inside, an output error gets a hint how to print the paid answer again."""
     try:
         yield
@@ -225,17 +219,18 @@ def kept(run: Session, results: Sequence[MarketResult[Any]]) -> Iterator[None]:
             raise
         commands = ", ".join(f"{run.settings.program} pay resume {payment.id}" for payment in payments)
         what = "your answer is kept" if len(payments) == 1 else "your answers are kept"
-        kind = type(error) if isinstance(error, Unwritable) else Unprinted
-        failure = kind(error.message, f"{what}: {commands}")
+        hint = f"{what}: {commands}"
+        if isinstance(error, Unwritable):
+            failure: CliError = type(error)(error.message, hint)
+        else:
+            failure = CliError(error.message, hint, code="not_printed")
         failure.about = {"charged": payments[-1].charged, "payment": of_error(payments[-1])}
         raise failure from None
 
 
-def show(run: Session, verb: str, result: MarketResult[Any]) -> None:
-    """Prints the records of the service."""
-    from tradesdk_cli.output.columns import MARKET
-
-    found = records(verb, result.data)
+def show(run: Run, verb: str, result: MarketResult[Any]) -> None:
+    """Prints the rows of an answer."""
+    found = rows_of(verb, result.data)
     if verb == "metrics":
         run.out.one(found[0])
     else:
@@ -243,8 +238,8 @@ def show(run: Session, verb: str, result: MarketResult[Any]) -> None:
         run.out.many(MARKET[verb], [rows], empty="nothing was found")
 
 
-def records(verb: str, data: Any) -> Rows:
-    """The records of an answer."""
+def rows_of(verb: str, data: Any) -> Rows:
+    """The rows of an answer."""
     dumped = wire(data)
     if verb == "metrics":
         return [dumped]
@@ -262,7 +257,7 @@ def signal_rows(tokens: Rows) -> Rows:
 
 
 def _models(out: Output, verb: str) -> Sequence[Any]:
-    """The models whose fields the records of `verb` have."""
+    """The models whose fields the rows of `verb` have."""
     import tradesdk
 
     models: dict[str, Sequence[Any]] = {
@@ -276,13 +271,13 @@ def _models(out: Output, verb: str) -> Sequence[Any]:
     return models.get(verb, (tradesdk.TokenSignals, *more))
 
 
-def _show_dry_run(run: Session, call: Call, found: DryRun) -> None:
+def _show_dry_run(run: Run, call: Call, found: DryRun) -> None:
     """Prints the request, its price, and the payment to sign or the reason for a refusal."""
     authorization, refusal = found.authorization, found.refusal
     shown: dict[str, Any] = {
         "method": "POST",
         "path": call.path,
-        "body": call.body(),
+        "body": json.loads(found.quote.body),
         "price_usd": plain_dollars(found.quote.price),
         "amount_usd": None if authorization is None else plain_dollars(usd(int(authorization["value"]))),
         **room(found.quote.spending),
@@ -302,7 +297,7 @@ def _show_dry_run(run: Session, call: Call, found: DryRun) -> None:
 # Notes about the payment
 
 
-def _account_for(run: Session, client: MarketClient, result: MarketResult[Any]) -> None:
+def _account_for(run: Run, client: MarketClient, result: MarketResult[Any]) -> None:
     for warning in result.warnings:
         run.out.note(f"warning: {warning}")
     if result.payment is None:
@@ -313,7 +308,7 @@ def _account_for(run: Session, client: MarketClient, result: MarketResult[Any]) 
         _note_payment(run, client, result.payment)
 
 
-def _note_earlier(run: Session, result: MarketResult[Any], payment: Payment) -> None:
+def _note_earlier(run: Run, result: MarketResult[Any], payment: Payment) -> None:
     """Prints that nothing was paid now, and the age of the answer."""
     answered = result.answered_at
     if answered is None:
@@ -327,7 +322,7 @@ def _note_earlier(run: Session, result: MarketResult[Any], payment: Payment) -> 
     run.out.note(text, **(fields if run.out.machine_notes else {}))
 
 
-def _note_payment(run: Session, client: MarketClient, payment: Payment) -> None:
+def _note_payment(run: Run, client: MarketClient, payment: Payment) -> None:
     """Prints the amount, the payer, and what is left of the budgets."""
     receipt = payment.receipt
     transactions = [receipt.transaction] if receipt is not None and receipt.transaction else []

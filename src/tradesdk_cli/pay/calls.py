@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from inspect import Parameter, signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.text import plural
+
+if TYPE_CHECKING:
+    from tradesdk import Payment
 
 ENDPOINTS = {
     "signals": "token-signals",
@@ -24,8 +27,6 @@ ENDPOINTS = {
 """Verbs of `trade market`, and the endpoints that they call."""
 MOST = 5
 """Maximum of tokens in one request."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,7 @@ class Call:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """The tokens, split at commas: `ETH,BRETT` are two.
-
-        Raises:
-            UsageProblem: there are only commas.
-        """
+        """The tokens, split at commas: `ETH,BRETT` are two."""
         tokens = tuple(
             name.strip() for text in self.tokens for name in text.split(",") if name.strip() or "," not in text
         )
@@ -78,11 +75,7 @@ class Call:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The arguments of the SDK's method.
-
-        Raises:
-            UsageProblem: a token is invalid.
-        """
+        """The arguments of the SDK's method."""
         if "tokens" not in self.takes:
             return dict(self.arguments)
         tokens: list[Any] = list(self.tokens)
@@ -96,42 +89,21 @@ class Call:
         """A short description: `token-prices for 2 tokens`."""
         return self.endpoint + (f" for {plural(len(self.tokens), 'tokens')}" if self.tokens else "")
 
-    def body(self) -> dict[str, Any]:
-        """The request, for people."""
-        extra = self.arguments
-        if self.verb == "top":
-            return _sent(sortBy=extra.get("sort_by"), limit=extra.get("limit"))
-        if "tokens" not in self.takes:
-            return _sent(limit=extra.get("limit"))
-        pairs = map(split_token, self.tokens) if self.verb == "signals" else ((name, None) for name in self.tokens)
-        tokens = [_sent(identifier=name.strip(), limit=limit or extra.get("limit")) for name, limit in pairs]
-        dates = _sent(
-            startDate=_iso(extra.get("start")), endDate=_iso(extra.get("end")), signalType=extra.get("signal_type")
-        )
-        return {"tokens": tokens, **dates}
+
+_VERBS = {f"/v1/{endpoint}": verb for verb, endpoint in ENDPOINTS.items()}
+
+
+def verb_of(payment: Payment) -> str:
+    """The verb of `trade market` for a payment."""
+    path = urlsplit(payment.url).path
+    return _VERBS.get(path[path.rfind("/v1/") :], "prices")
 
 
 def split_token(text: str) -> tuple[str, int | None]:
-    """`BRETT:5` as BRETT and 5.
-
-    Raises:
-        UsageProblem: the text after the colon is not a number.
-    """
+    """`BRETT:5` as BRETT and 5."""
     name, colon, number = text.rpartition(":")
     if not colon:
         return text, None
     if not (number.isascii() and number.isdigit() and len(number) < 10 and name):
         raise UsageProblem(f"{text!r} is not a token", "a token's own number of signals follows a colon: BRETT:5")
     return name, int(number)
-
-
-def _sent(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _iso(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    moment = (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None)
-    precision = "seconds" if not moment.microsecond else "microseconds" if moment.microsecond % 1000 else "milliseconds"
-    return moment.isoformat(timespec=precision) + "Z"

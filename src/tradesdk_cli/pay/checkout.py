@@ -1,4 +1,4 @@
-"""The terms of a purchase, and the SDK's client for market data."""
+"""The terms of a purchase, earlier payments, and the SDK's client for market data."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.config.credentials import refuse_http
-from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.errors import NOT_FOUND, CliError, ConfigProblem, UsageProblem
 from tradesdk_cli.pay.calls import MOST, Call
 from tradesdk_cli.text import one_line
 from tradesdk_cli.wallet import Wallet
 
 if TYPE_CHECKING:
-    from tradesdk import AsyncMarketClient, MarketClient
+    from tradesdk import AsyncMarketClient, MarketClient, Payment
+    from tradesdk_cli.run import Run
 
 _LONGEST_AMOUNT = 40
 NO_SERVICE = "https://nowhere.invalid"
@@ -39,11 +40,7 @@ class Terms:
     send_api_key: bool = False
 
     def check(self, call: Call) -> None:
-        """Refuses options that cannot be combined.
-
-        Raises:
-            UsageProblem: its hint has the next step.
-        """
+        """Refuses options that cannot be combined."""
         if self.max_price is not None:
             amount_of("--max-price", self.max_price)
         if len(call.tokens) > MOST:
@@ -54,11 +51,7 @@ class Terms:
 
 
 def amount_of(option: str, text: str) -> str:
-    """An amount in dollars as typed, checked by the SDK.
-
-    Raises:
-        UsageProblem: a sign, an exponent, too many decimals.
-    """
+    """An amount in dollars as typed, checked by the SDK."""
     from tradesdk import Budget, InvalidArgumentError
 
     try:
@@ -72,8 +65,38 @@ def amount_of(option: str, text: str) -> str:
     return text
 
 
+ALL = 10**9
+
+
+def find_payment(run: Run, payment_id: str) -> Payment:
+    """The payment with this id, or the only one whose id begins with it."""
+    from tradesdk_cli.lookup import PAYMENTS, the_one
+
+    payment = run.ledger.get(payment_id)
+    if payment is None:
+        payment = the_one(run, PAYMENTS, payment_id, run.ledger.history(limit=ALL))
+    if payment is None:
+        from tradesdk_cli.redact import safe
+
+        raise CliError(
+            f"the ledger has no payment {one_line(safe(payment_id), 60)}",
+            f"see what there is: {run.settings.program} pay history",
+            code="no_such_payment",
+            exit_code=NOT_FOUND,
+        )
+    return payment
+
+
+def client_for(run: Run, payment: Payment | None, *, send_api_key: bool = False) -> MarketClient:
+    """A client for the service of a payment; without a payment, for the service of the settings, if any."""
+    if payment is not None:
+        return market_client(run, at=payment.url.rpartition("/v1/")[0], send_api_key=send_api_key)
+    at = None if run.settings.mock else run.settings.market_url or NO_SERVICE
+    return market_client(run, at=at, send_api_key=send_api_key)
+
+
 def market_client(
-    run: Any,
+    run: Run,
     wallet: Wallet | None = None,
     *,
     send_api_key: bool = False,
@@ -81,26 +104,19 @@ def market_client(
 ) -> MarketClient:
     """The SDK's client for market data, with the ledger of this run; closed at its end.
 
-    Args:
-        run: the session.
-        wallet: the signer; None: nothing is signed.
-        send_api_key: send the API key of the account as well.
-        at: the service's address, if known.
-
-    Raises:
-        ConfigProblem: there is no address.
+    Without a `wallet`, nothing is signed. `at`: the service's address, if known.
     """
     from tradesdk import ChainWitness, MarketClient
 
-    http = run.mock.http_client() if run.settings.mock else None
+    http = run.mock.transport().http_client() if run.settings.mock else None
     if http is not None:
-        run.closing(http.close)
+        run.stack.callback(http.close)
     client: MarketClient = _made(MarketClient, ChainWitness, run, wallet, http, send_api_key, at)
-    run.closing(client.close)
+    run.stack.callback(client.close)
     return client
 
 
-def async_market_client(run: Any, wallet: Wallet | None, http: Any) -> AsyncMarketClient:
+def async_market_client(run: Run, wallet: Wallet | None, http: Any) -> AsyncMarketClient:
     """The same for an event loop; `http` is the mock's client. The caller closes it."""
     from tradesdk import AsyncChainWitness, AsyncMarketClient
 
@@ -109,14 +125,14 @@ def async_market_client(run: Any, wallet: Wallet | None, http: Any) -> AsyncMark
 
 
 def _made(
-    kind: Any, witness: Any, run: Any, wallet: Wallet | None, http: Any, send_api_key: bool, at: str | None
+    kind: Any, witness: Any, run: Run, wallet: Wallet | None, http: Any, send_api_key: bool, at: str | None
 ) -> Any:
     from tradesdk_cli.retries import QUICK, OneMoreTry, OtherTime
 
     settings = run.settings
     now = node = None
     if settings.mock:
-        service = run.mock.service
+        service = run.mock
         at, now = at or service.market_url, service.clock.now
         node = witness(service.rpc_url, http_client=http)  # never a node of TRADE_RPC_URL, which is of another chain
     at = at or settings.market_url

@@ -12,10 +12,11 @@ import typer
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import DryRun, Yes
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
+from tradesdk_cli.text import bare_key
 
 if TYPE_CHECKING:
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 app = noun("key", "The key of the wallet that pays: new, import, address, accept-secret.")
 
@@ -32,7 +33,7 @@ def new(ctx: typer.Context, wallet: WalletFile = None) -> None:
     The password is asked for twice, or is the first line of the file that TRADE_KEYSTORE_PASSWORD_FILE names. Without
     it the money is lost: keep both, in two places. A file that exists is never overwritten.
     """
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         _create(run, wallet, None)
 
 
@@ -42,9 +43,8 @@ def import_key(ctx: typer.Context, wallet: WalletFile = None) -> None:
 
     The key is typed without being shown, or read from a pipe. It is never an option: other users could see that.
     """
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         _refuse_mock(run)
-        from tradesdk_cli.text import bare_key
         from tradesdk_cli.wallet import KEY, KEY_HINT, hidden
 
         # Check the file before the key is typed.
@@ -61,7 +61,7 @@ def address(ctx: typer.Context, wallet: WalletFile = None) -> None:
     """Show the address of the wallet that pays. It needs no password."""
     from tradesdk_cli.wallet import KEY, keystore_path
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         found = run.wallet(wallet)
         if found is None:
             raise ConfigProblem(
@@ -82,12 +82,12 @@ def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = Fals
 
     The nonces of named purchases (--purchase) are made with a secret: that of TRADE_PURCHASE_SECRET, else one
     that comes from the key. Purchases in this ledger keep their nonces. Names that only other ledgers have paid for
-    can be paid for once more.
+    can be paid for again.
     """
     from tradesdk_cli.confirm import LEDGER, Change, approve, check
     from tradesdk_cli.pay.checkout import market_client
 
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         what = "accept another purchase secret"
         check(what, yes=yes, dry_run=dry_run)
         found = run.wallet(wallet)
@@ -103,7 +103,7 @@ def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = Fals
 _LONGEST = 4096
 
 
-def _create(run: Session, wallet: Path | None, key: str | None) -> None:
+def _create(run: Run, wallet: Path | None, key: str | None) -> None:
     from tradesdk import create_keystore
     from tradesdk_cli.wallet import ask_new_password
 
@@ -114,7 +114,7 @@ def _create(run: Session, wallet: Path | None, key: str | None) -> None:
     run.out.note("it needs USDC on Base to pay with, and no ETH; a little is enough: it is for small payments")
 
 
-def _new_keystore(run: Session, wallet: Path | None) -> Path:
+def _new_keystore(run: Run, wallet: Path | None) -> Path:
     from tradesdk_cli.wallet import keystore_path
 
     path = keystore_path(run.settings, wallet)
@@ -123,6 +123,6 @@ def _new_keystore(run: Session, wallet: Path | None) -> Path:
     return path
 
 
-def _refuse_mock(run: Session) -> None:
+def _refuse_mock(run: Run) -> None:
     if run.settings.mock:
         raise UsageProblem("a mock world makes its own wallet, with play money", "leave --mock out for a real wallet")

@@ -10,23 +10,23 @@ from tradesdk import PaymentRefusedError, PaymentStage
 from tradesdk_cli.confirm import LEDGER, Change, approve
 from tradesdk_cli.errors import OUTCOME_UNKNOWN
 from tradesdk_cli.output.columns import PAYMENTS, RECONCILED
-from tradesdk_cli.pay.buy import collect, kept, note_under_way, records, show, waiting_for_answer
-from tradesdk_cli.pay.records import brief, safely_expired
-from tradesdk_cli.pay.recover import ALL, client_for, find_payment, verb_of
+from tradesdk_cli.pay.buy import collect, kept, note_under_way, rows_of, show, waiting_for_answer
+from tradesdk_cli.pay.calls import verb_of
+from tradesdk_cli.pay.checkout import ALL, client_for, find_payment
+from tradesdk_cli.pay.rows import brief, safely_expired
 from tradesdk_cli.text import dollars, usd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tradesdk import ChainVerdict, Payment, Reconciliation
-    from tradesdk_cli.session import Session
+    from tradesdk import Payment, Reconciliation
+    from tradesdk.payments import ChainVerdict
+    from tradesdk_cli.run import Run
 
 _ABOUT = ("status", "amount_usd", "endpoint", "created_at", "reason", "transaction")
 
 
-def mark(
-    run: Session, payment_id: str | None, older_than: float | None, *, paid: bool, yes: bool, dry_run: bool
-) -> None:
+def mark(run: Run, payment_id: str | None, older_than: float | None, *, paid: bool, yes: bool, dry_run: bool) -> None:
     """Stores a person's mark for one payment, or for all that expired at least `older_than` seconds ago."""
     now, label = run.now(), "paid" if paid else "unpaid"
     money, taken = ("its money is", "it was taken") if payment_id else ("their money is", "some was taken")
@@ -62,7 +62,7 @@ def mark(
         run.out.note(f"{len(marked)} of {len(found)} payments were marked as {label}")
 
 
-def show_unfinished(run: Session) -> None:
+def show_unfinished(run: Run) -> None:
     """Lists unresolved payments of the ledger."""
     now, sent, answered = run.now(), PaymentStage.SENT, PaymentStage.ANSWERED
     found = run.ledger.history(stages=[sent, answered], unproven=True, limit=ALL)
@@ -71,7 +71,7 @@ def show_unfinished(run: Session) -> None:
     run.out.note("nothing was sent and nothing changed (--dry-run)")
 
 
-def reconcile(run: Session, *, send_api_key: bool) -> None:
+def reconcile(run: Run, *, send_api_key: bool) -> None:
     """Resends payments in doubt, checks the chain, prints the results, and what a person must decide."""
     client, now = client_for(run, None, send_api_key=send_api_key), run.now()
     sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True, limit=ALL)
@@ -87,7 +87,7 @@ def reconcile(run: Session, *, send_api_key: bool) -> None:
         raise typer.Exit(OUTCOME_UNKNOWN)
 
 
-def _print(run: Session, found: Reconciliation, now: float) -> None:
+def _print(run: Run, found: Reconciliation, now: float) -> None:
     rows = list(_rows(found, now))
     with kept(run, found.delivered):
         run.out.many(RECONCILED, [rows], empty="no open payments")
@@ -105,7 +105,7 @@ def _rows(found: Reconciliation, now: float) -> Iterator[dict[str, Any]]:
     """One row per payment: the service's answer, the chain's result, or unknown."""
     for result in found.delivered:
         if result.payment is not None:
-            data = records(verb_of(result.payment), result.data)
+            data = rows_of(verb_of(result.payment), result.data)
             yield _row(result.payment, "delivered", "", now, data=data)
     witnessed = {payment.id for payment, _ in found.witnessed}
     for payment, error in found.failed:
@@ -122,7 +122,7 @@ def _rows(found: Reconciliation, now: float) -> Iterator[dict[str, Any]]:
             yield _row(payment, "live", f"it could still be taken until {payment.expires_at:%H:%M:%S} UTC", now)
 
 
-def _print_next_steps(run: Session, found: Reconciliation) -> bool:
+def _print_next_steps(run: Run, found: Reconciliation) -> bool:
     """Prints the next steps in full, as tables may cut them. True while payments are in doubt."""
     program = run.settings.program
     proven = {payment.id for payment, verdict in found.witnessed if verdict.paid}

@@ -6,6 +6,7 @@ A cell of the terminal has two by four Braille dots, for finer lines. Terminals 
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -94,7 +95,8 @@ def draw(chart: Chart, width: int, height: int, *, ascii_only: bool = False) -> 
     lines.append(Text(" " * (labels + 1) + corner + bar * columns, style=_AXIS))
     lines.append(Text(" " * (labels + 2) + _time_axis(canvas), style=_AXIS))
     lines += _legend(chart, width, ascii_only=ascii_only)
-    lines += [line for note in notes for line in _wrapped(note, width)]
+    for note in notes:
+        lines += [Text(line, style="dim") for line in textwrap.wrap(note, width, break_on_hyphens=False)]
     return lines
 
 
@@ -211,13 +213,6 @@ def _legend(chart: Chart, width: int, *, ascii_only: bool) -> list[Text]:
             parts.append(Text.assemble((plain if ascii_only else sign, style), f" {_WORDS[kind]}"))
     line = Text("   ").join(parts)
     return [line] if cell_len(line.plain) <= width else [_cut(part, width) for part in parts]
-
-
-def _wrapped(text: str, width: int) -> Iterator[Text]:
-    import textwrap
-
-    for line in textwrap.wrap(text, width, break_on_hyphens=False):
-        yield Text(line, style="dim")
 
 
 def _cut(text: Text, width: int) -> Text:

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.output.columns import SIGNALS, Column
-from tradesdk_cli.plot.chart import shows_ascii_only
-from tradesdk_cli.session import wire_all
+from tradesdk_cli.lookup import AGENTS, NotThere, reached
+from tradesdk_cli.output.cells import moment, price
+from tradesdk_cli.output.columns import SIGNALS, columns
+from tradesdk_cli.output.table import print_line
+from tradesdk_cli.plot.chart import Chart, Mark, draw, shows_ascii_only
+from tradesdk_cli.redact import safe
+from tradesdk_cli.run import wire_all
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -18,17 +22,11 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tradesdk_cli.plot.chart import Chart
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.cli.params import Instant
+    from tradesdk_cli.output.columns import Column
+    from tradesdk_cli.run import Run
 
-_RESULTS = (
-    Column("timestamp", "time", title="time"),
-    Column("total_pnl_usd", "pnl", title="total_pnl"),
-    Column("pnl_usd", "pnl", title="pnl"),
-    Column("status", "state"),
-    Column("token_symbol", title="token", optional=True),
-    Column("trade_id", "id", optional=True),
-)
+_RESULTS = columns("timestamp total_pnl_usd pnl_usd status token_symbol? trade_id?")
 _PIPE_WIDTH, _HEIGHT, _TALLEST = 80, 20, 30
 _LOOK_BACK = 500
 _PAGE = 100
@@ -36,46 +34,35 @@ _PAGE = 100
 
 @dataclass(frozen=True)
 class Wanted:
-    """Period, number of points, and height of a chart: Unix seconds, points, lines."""
+    """Period, number of points, and height of a chart in lines."""
 
-    start: float | None
-    end: float | None
+    since: Instant | None
+    until: Instant | None
     limit: int
     height: int | None
 
 
-def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> None:
-    """Draws a token's price at its signals.
-
-    Raises:
-        NotThere: no signals have such a token.
-        UsageProblem: several tokens have this symbol.
-    """
+def plot_token(run: Run, symbol: str, chain: int | None, wanted: Wanted) -> None:
+    """Draws a token's price at its signals."""
     chains = [chain] if chain is not None else list(CHAINS.values())
     named = " or ".join(CHAIN_NAMES[number] for number in chains)
-    limited = wanted.start is not None or wanted.end is not None
+    start, end = run.period(wanted.since, wanted.until)
     known = False
     for number in chains:
         address = _address(run, symbol, number)
-        rows = [] if address is None else _signals(run, number, address, wanted)
+        rows = [] if address is None else _signals(run, number, address, start, end, wanted.limit)
         if rows:
             break
         known = known or address is not None
     else:
-        from tradesdk_cli.lookup import NotThere
-        from tradesdk_cli.redact import safe
-
         where = CHAIN_NAMES[chains[0]]
         text = f"no signals of {one_line(safe(symbol), 80)}"
         see = f"{run.settings.program} signals latest --chain {where}"
-        if not known or not limited:
+        if not known or start is end is None:
             among = "" if known or _is_address(symbol) else f" among the latest {_LOOK_BACK}"
             raise NotThere(f"{text}{among} on {named}", f"see the latest signals: {see}")
         run.out.note(f"{text} on {named} in that time; see the latest signals: {see}")
         return
-    from tradesdk_cli.output.cells import price
-    from tradesdk_cli.plot.chart import Chart, Mark
-
     newest = rows[-1]
     name = CHAIN_NAMES.get(number, str(number))
     points = [(float(row["timestamp"]), float(row["price_usd"])) for row in rows]
@@ -94,15 +81,14 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
     _show(run, chart, SIGNALS, rows, wanted)
 
 
-def plot_agent(run: Session, agent_id: str, wanted: Wanted) -> None:
+def plot_agent(run: Run, agent_id: str, wanted: Wanted) -> None:
     """Draws the sum of an agent's closed trades, and the unrealized result of its open positions."""
-    from tradesdk_cli.lookup import AGENTS, reached
-
+    start, end = run.period(wanted.since, wanted.until)
     agent_id, agent = reached(run, AGENTS, agent_id, lambda found: (found, run.client.agents.get(found)))
     found = run.client.trades.list(agent_id=agent_id, status="closed", limit=_PAGE, max_items=wanted.limit)
     read = wire_all(found)
     closed = sorted(
-        (trade for trade in read if trade.get("closed_at") is not None and _within(trade["closed_at"], wanted)),
+        (trade for trade in read if trade.get("closed_at") is not None and _within(trade["closed_at"], start, end)),
         key=lambda trade: trade["closed_at"],
     )
     rows, total = [], 0.0
@@ -111,21 +97,17 @@ def plot_agent(run: Session, agent_id: str, wanted: Wanted) -> None:
         rows.append(_point(trade["closed_at"], total, trade.get("pnl_usd"), trade, "closed"))
     begins = min((trade["opened_at"] for trade in closed), default=0)
     now = run.now()
-    positions = (
-        [] if wanted.end is not None and wanted.end < now else list(run.client.positions.list(agent_id=agent_id))
-    )
+    positions = [] if end is not None and end < now else list(run.client.positions.list(agent_id=agent_id))
     unrealized = sum(position.unrealized_pnl_usd for position in positions)
     if positions:
         rows.append(_point(int(now), total + unrealized, unrealized, {}, "open"))
     if not rows:
-        period = " in that time" if wanted.start is not None or wanted.end is not None else ""
+        period = "" if start is end is None else " in that time"
         run.out.note(
             f"{one_line(agent.name, 80)} has no closed trades{period} and nothing open: there is nothing to draw"
         )
         return
-    from tradesdk_cli.plot.chart import Chart, Mark
-
-    first = wanted.start if wanted.start is not None else begins or rows[0]["timestamp"] - 1
+    first = start if start is not None else begins or rows[0]["timestamp"] - 1
     points = [(float(first), 0.0), *((float(row["timestamp"]), float(row["total_pnl_usd"])) for row in rows)]
     marks = [Mark("now", *points[-1])] if positions else []
     open_now = f", {unrealized:+,.2f} open in {len(positions)}" if positions else ""
@@ -133,7 +115,7 @@ def plot_agent(run: Session, agent_id: str, wanted: Wanted) -> None:
     notes = [_period(points)]
     if len(read) == wanted.limit:
         notes.append(f"only {wanted.limit} trades were read, the line begins at zero there; --limit reads more")
-    elif wanted.start is not None:
+    elif start is not None:
         notes.append("the line begins at zero where --since says")
     chart = Chart(title, points, "result in USD, added up", marks, 0.0, notes)
     _show(run, chart, _RESULTS, rows, wanted)
@@ -150,13 +132,11 @@ def _point(at: float, total: float, pnl: float | None, trade: dict[str, Any], st
     }
 
 
-def _within(at: float, wanted: Wanted) -> bool:
-    return (wanted.start is None or at >= wanted.start) and (wanted.end is None or at <= wanted.end)
+def _within(at: float, start: float | None, end: float | None) -> bool:
+    return (start is None or at >= start) and (end is None or at <= end)
 
 
 def _period(points: Sequence[tuple[float, float]]) -> str:
-    from tradesdk_cli.output.cells import moment
-
     first, last = (moment(at) for at in (points[0][0], points[-1][0]))
     return f"at {first}" if first == last else f"{first} to {last}"
 
@@ -165,7 +145,7 @@ def _is_address(symbol: str) -> bool:
     return symbol[:2].lower() == "0x"
 
 
-def _address(run: Session, symbol: str, chain: int) -> str | None:
+def _address(run: Run, symbol: str, chain: int) -> str | None:
     """The address in signals of this symbol; None without such signals."""
     if _is_address(symbol):
         return symbol
@@ -185,24 +165,24 @@ def _address(run: Session, symbol: str, chain: int) -> str | None:
     return addresses[0] if addresses else None
 
 
-def _signals(run: Session, chain: int, address: str, wanted: Wanted) -> list[dict[str, Any]]:
+def _signals(
+    run: Run, chain: int, address: str, start: float | None, end: float | None, most: int
+) -> list[dict[str, Any]]:
     """The newest signals of a token, oldest first, as the service sends them."""
     found = run.client.signals.history(
         chain=chain,
         token_address=address,
-        start=wanted.start,
-        end=wanted.end,
-        limit=min(_PAGE, wanted.limit),
-        max_items=wanted.limit,
+        start=start,
+        end=end,
+        limit=min(_PAGE, most),
+        max_items=most,
     )
     return sorted(wire_all(found), key=lambda row: row["timestamp"])
 
 
-def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict[str, Any]], wanted: Wanted) -> None:
-    from tradesdk_cli.plot.chart import draw
-
+def _show(run: Run, chart: Chart, table: Sequence[Column], rows: list[dict[str, Any]], wanted: Wanted) -> None:
     if not run.out.pictures:
-        run.out.many(columns, [rows], empty="")
+        run.out.many(table, [rows], empty="")
         return
     size = shutil.get_terminal_size()
     width = size.columns if run.out.on_terminal else _PIPE_WIDTH
@@ -211,8 +191,6 @@ def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict
     lines = draw(chart, width, height, ascii_only=shows_ascii_only(run.out))
 
     def show(console: Console) -> None:
-        from tradesdk_cli.output.table import print_line
-
         for line in lines:
             print_line(console, line)
 

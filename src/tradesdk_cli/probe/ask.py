@@ -19,11 +19,11 @@ from tradesdk import (
     Heartbeat,
     MarketClient,
     SignalStream,
-    StreamItem,
     StreamSignal,
     TradeClient,
     TradeError,
 )
+from tradesdk.types import StreamItem
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.health import LastAnswer
 from tradesdk_cli.probe.answers import NONE, Answer, Answers

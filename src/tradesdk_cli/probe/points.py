@@ -147,7 +147,7 @@ def _left(a: Answers, what: str) -> int:
     a.status("usage", 200)
     used, limit = (a["usage"].at(what, name) for name in ("used", "limit"))
     if not (isinstance(used, int) and isinstance(limit, int)):
-        raise Unseen("the usage record does not say what is left")
+        raise Unseen("the usage does not say what is left")
     return limit - used
 
 

@@ -1,4 +1,8 @@
-"""The position of `signals stream`: one file for each combination of service, key, chain, filters and output file."""
+"""The position of `signals stream`: a checkpoint for each combination of service, key, chain, filters and --out file.
+
+`STEM.json` is the position of `--since last`. Before the first such run, each other run has a file of its own,
+`STEM.run-TIME.json`, which replaces that of the run before; the first `--since last` continues with it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tradesdk import CheckpointError, TradeError
 from tradesdk_cli.errors import ConfigProblem
 
 if TYPE_CHECKING:
@@ -17,15 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tradesdk import StreamSignal, StreamStats
-    from tradesdk_cli.session import Session
-
-_RUN = ".run-"
-
-
-class CheckpointProblem(ConfigProblem):
-    """A position file cannot be used."""
-
-    code = "checkpoint"
+    from tradesdk_cli.run import Run
 
 
 class Stream(Protocol):
@@ -41,22 +38,20 @@ class Stream(Protocol):
 
 
 class Bookmark:
-    """The position file of a run.
+    """The position of a run.
 
     Attributes:
         goes_on: the command that continues there, for people.
     """
 
-    def __init__(self, file: Path | None, *, needed: bool, earlier: Callable[[], list[Path]] = list) -> None:
-        """Without `needed`, a missing file is no error. `earlier`: position files that this one replaces."""
-        self._file, self._needed, self._earlier = file, needed, earlier
+    def __init__(self, file: Path | None, *, needed: bool) -> None:
+        """None: no position is saved. Without `needed`, one that cannot be saved is no error."""
+        self._file, self._needed = file, needed
         self.goes_on = "the same command" if needed else "--since last"
 
     @contextlib.contextmanager
     def opened(self, open_stream: Callable[..., AbstractContextManager[Stream]]) -> Iterator[Stream]:
         """The stream with this file as its checkpoint."""
-        from tradesdk import CheckpointError
-
         done = False
         try:
             with contextlib.ExitStack() as stack:
@@ -69,9 +64,7 @@ class Bookmark:
                     self._file = None
                     stream = stack.enter_context(open_stream(checkpoint=False, manual_ack=False))
                 if self._file is not None:
-                    for file in self._earlier():
-                        if not file.name.startswith(self._file.name):
-                            file.unlink(missing_ok=True)
+                    _remove_runs(self._file)
                 yield stream
                 done = True
         except CheckpointError:
@@ -80,8 +73,6 @@ class Bookmark:
 
     def ack(self, stream: Stream, signal: StreamSignal) -> None:
         """The signal is done."""
-        from tradesdk import CheckpointError
-
         try:
             if self._file is not None:
                 stream.ack(signal)
@@ -90,28 +81,14 @@ class Bookmark:
                 raise  # else the next run repeats it
 
 
-def last_bookmark(run: Session, chain: int, filters: Mapping[str, object]) -> tuple[Bookmark, float | None]:
-    """The position of `--since last`, and, while there is none, the time to begin at; None: now.
-
-    Each combination of filters and output file has its own position. It is that of the last run with `--since last`,
-    or, before there was any, of the last run without.
-
-    Raises:
-        ConfigProblem: there is no API key.
-    """
-    stem = _stem(run, chain, filters)
-    file = _with(stem, ".json")
+def last_bookmark(run: Run, chain: int, filters: Mapping[str, object]) -> tuple[Bookmark, float | None]:
+    """The position of `--since last`, and, while there is none, the time to begin at; None: now."""
+    file = _file(run, chain, filters)
+    runs = [each for each in _runs(file) if each.suffix == ".json"]
+    if runs and not file.exists():
+        max(runs, key=lambda each: each.stat().st_mtime_ns).replace(file)
     bookmark = Bookmark(file, needed=True)
     if file.exists():
-        return bookmark, None
-    runs = [each for each in _of_runs(stem) if each.suffix == ".json"]
-    if runs:
-        last = max(runs, key=lambda each: each.stat().st_mtime_ns)
-        file.unlink(missing_ok=True)  # a dangling link
-        try:
-            file.symlink_to(last.name)
-        except OSError:  # a system without links
-            last.replace(file)
         return bookmark, None
     since = None
     if run.out.file is not None:
@@ -123,49 +100,49 @@ def last_bookmark(run: Session, chain: int, filters: Mapping[str, object]) -> tu
     return bookmark, since
 
 
-def bookmark_of_run(run: Session, chain: int, filters: Mapping[str, object]) -> Bookmark:
-    """The position file of a run without `--since last`, for the first one with it.
+def bookmark_of_run(run: Run, chain: int, filters: Mapping[str, object]) -> Bookmark:
+    """The position of a run without `--since last`, for the first run with it.
 
-    After a run with `--since last`, nothing is saved: this run begins later, so signals since that one are not done.
+    After that one, nothing is saved: this run begins later, so signals since that one are not done.
     """
-    from tradesdk import TradeError
-
+    file = None
     with contextlib.suppress(ConfigProblem, TradeError, OSError):  # the command that needs it reports the error
-        stem = _stem(run, chain, filters)
-        if not _with(stem, ".json").exists():
-            return Bookmark(
-                _with(stem, f"{_RUN}{time.time_ns():x}.json"),
-                needed=False,
-                earlier=lambda: [] if _with(stem, ".json").is_symlink() else _of_runs(stem),
-            )
-    return Bookmark(None, needed=False)
+        last = _file(run, chain, filters)
+        file = None if last.exists() else last.with_suffix(f".run-{time.time_ns():x}.json")
+    return Bookmark(file, needed=False)
 
 
-def _stem(run: Session, chain: int, filters: Mapping[str, object]) -> Path:
-    """The path of the position without its suffix, for this chain, filters, `--out` file, service and key."""
+def _file(run: Run, chain: int, filters: Mapping[str, object]) -> Path:
+    """The file of `--since last` for this chain, filters, `--out` file, service and key."""
     settings = run.settings
     kind = {name: str(value).lower() for name, value in filters.items() if value is not None}
     if run.out.file is not None:
         kind["out"] = os.path.realpath(run.out.file.path)
     if settings.mock:
+        from tradesdk_cli.mockworld import world_file
+
         name = f"{chain}-{_short(kind)}" if kind else str(chain)
-        return run.mock.file.with_suffix(f".{name}.checkpoint")  # all mock worlds have the same address and key
+        return world_file(settings).with_suffix(f".{name}.checkpoint.json")  # all worlds have the same address and key
     found = run.api_key(run.client.base_url)
     key = "" if found is None else hashlib.sha256(b"trade stream\0" + found[0].encode()).hexdigest()[:16]
     kind |= {"service": run.client.base_url, "key": key}
-    return settings.data_folder() / "checkpoints" / f"stream-{chain}-{_short(kind)}"
+    return settings.data_folder() / "checkpoints" / f"stream-{chain}-{_short(kind)}.json"
 
 
-def _with(stem: Path, ending: str) -> Path:
-    return stem.with_name(stem.name + ending)
-
-
-def _of_runs(stem: Path) -> list[Path]:
-    """All files of runs without `--since last`: checkpoints, and files beside them."""
+def _runs(file: Path) -> list[Path]:
+    """The files of runs without `--since last`: checkpoints, and files beside them."""
     try:
-        return [file for file in stem.parent.iterdir() if file.name.startswith(stem.name + _RUN)]
+        return [each for each in file.parent.iterdir() if each.name.startswith(f"{file.stem}.run-")]
     except OSError:
         return []
+
+
+def _remove_runs(file: Path) -> None:
+    """Removes the files of the runs that this one replaces."""
+    last = file.with_name(file.name.partition(".run-")[0].removesuffix(".json") + ".json")
+    for other in _runs(last):
+        if not other.name.startswith(file.name):
+            other.unlink(missing_ok=True)
 
 
 def _short(kind: dict[str, str]) -> str:

@@ -15,9 +15,8 @@ from tradesdk_cli.text import plural, span
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tradesdk_cli.output.outfile import Written
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
     from tradesdk_cli.stream.exec import Command
 
 _EXEC_TIMEOUT = 60.0
@@ -58,26 +57,23 @@ class Delivery:
 
     def __init__(
         self,
-        run: Session,
+        run: Run,
         wanted: Actions,
         *,
         resumes: bool = False,
         marks: tuple[str, ...] = ("replayed", "late"),
     ) -> None:
-        """`resumes`: it continues an earlier run. `marks`: flags of a signal besides its fields.
-
-        Raises:
-            UsageProblem: the format or the file of --out cannot be used.
-        """
+        """`resumes`: it continues an earlier run. `marks`: flags of a signal besides its fields."""
         from tradesdk import StreamSignal
         from tradesdk_cli.output.columns import STREAM
         from tradesdk_cli.output.lines import Lines
 
         self._out: Output = run.out
         self._lines = Lines(run.out, STREAM, (*StreamSignal.model_fields, *marks))
-        run.closing(self._lines.close)
+        run.stack.callback(self._lines.close)
         self._wanted, self._resumes = wanted, resumes
-        self._written: Written | None = None
+        self._written: set[str] = set()
+        """Ids of signals in the file that this run has not delivered."""
         self._begin = time.monotonic()
         self.signals = self.replayed = self.late = self.commands_failed = 0
 
@@ -96,9 +92,9 @@ class Delivery:
         self._begin = time.monotonic()
         self._lines.begin(resumed=self._resumes)
         if self._resumes and self._out.file is not None:
-            from tradesdk_cli.output.outfile import Written
+            from tradesdk_cli.output.outfile import ids_in
 
-            self._written = Written(self._out.file.path, self._lines.form)
+            self._written = ids_in(self._out.file.path, self._lines.form)
 
     def signal(self, event: Mapping[str, Any]) -> None:
         """Prints one signal, given its wire fields and its flags, and runs the command."""
@@ -140,7 +136,10 @@ class Delivery:
             raise typer.Exit(OTHER)
 
     def _print(self, event: Mapping[str, Any]) -> None:
-        if self._written is not None and self._written.has(event):
-            return  # an earlier run was killed before it saved its position, or did not continue from the last one
+        if event["id"] in self._written:
+            # An earlier run was killed before it saved its position, or did not continue from the last one. If the
+            # service sends the signal again, it is written again.
+            self._written.remove(event["id"])
+            return
         source = next((mark for mark in ("redelivered", "late", "replayed") if event.get(mark) is True), "live")
         self._lines.put(event, shown={**event, "source": source})

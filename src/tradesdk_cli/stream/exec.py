@@ -17,7 +17,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.text import one_line, to_json
+from tradesdk_cli.text import is_not_text, one_line, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ class Command:
         for template in self.template:
             word = "".join(text + (_text(event.get(name)) if name else "") for text, name in template)
             shown = " and ".join(f"{{{name}}}" for _, name in template if name) or "a word"
-            if "\0" in word or not _encodes(word):
+            if "\0" in word or is_not_text(word):
                 raise NotRunnable(f"{shown} is text that cannot be passed to a program")
             if word.startswith("-") and not template[0][0] and "--" not in words:
                 # Names of tokens are untrusted: one may be --output=FILE.
@@ -94,11 +94,7 @@ class Command:
 
 
 def parse_command(line: str, timeout: float) -> Command:
-    """The command that `line` means.
-
-    Raises:
-        UsageProblem: it cannot be split into words, has an unknown placeholder, or its program does not exist.
-    """
+    """The command that `line` means."""
     try:
         words = shlex.split(line)
     except ValueError as error:
@@ -131,14 +127,6 @@ def _parse(word: str) -> tuple[tuple[str, str | None], ...]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else to_json(value)
-
-
-def _encodes(word: str) -> bool:
-    try:
-        word.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _start(words: list[str]) -> subprocess.Popen[bytes]:

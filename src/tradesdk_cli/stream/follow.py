@@ -7,11 +7,23 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tradesdk import (
+    CheckpointError,
+    Connected,
+    Disconnected,
+    Gap,
+    InvalidEvent,
+    PositionReset,
+    StreamEndedError,
+    StreamError,
+    StreamSignal,
+)
 from tradesdk_cli.choices import CHAIN_NAMES
-from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, Interrupted
+from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, ConfigProblem, Interrupted
+from tradesdk_cli.explain import next_step
 from tradesdk_cli.interrupts import deferring, exit_code_of
 from tradesdk_cli.retries import log_handler
-from tradesdk_cli.stream.bookmark import Bookmark, CheckpointProblem
+from tradesdk_cli.stream.bookmark import Bookmark
 from tradesdk_cli.stream.deliver import Delivery
 from tradesdk_cli.stream.watchdog import Watchdog
 from tradesdk_cli.text import one_line, plural
@@ -20,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from tradesdk import StreamSignal, StreamStats
+    from tradesdk import StreamStats
     from tradesdk_cli.interrupts import DeferInterrupt
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.stream.bookmark import Stream
@@ -28,21 +40,6 @@ if TYPE_CHECKING:
 SETTLE = 3.0
 """Seconds after connecting until the history is read again."""
 _RAW = 2000
-
-
-class StreamOver(CliError):
-    """The service ended the stream for good."""
-
-    exit_code = STREAM_ENDED
-    code = "stream_ended"
-    status = 204
-
-
-class NoStream(CliError):
-    """The response is not an event stream."""
-
-    exit_code = SERVER
-    code = "bad_response"
 
 
 def follow(
@@ -58,10 +55,6 @@ def follow(
     """Delivers the signals of a stream until the end, and prints the sum.
 
     `back`: it begins in the past. `duration` and `idle` are in seconds.
-
-    Raises:
-        Interrupted: Ctrl-C or SIGTERM.
-        ClosedPipe: the reader of the output has gone.
     """
     stats: StreamStats | None = None
     reason = None
@@ -127,21 +120,20 @@ def _deliver(
     idle: float | None,
 ) -> str | None:
     """Why it ended: as `Watchdog.reason`, or None after the requested number."""
-    from tradesdk import Connected, Disconnected, StreamSignal
 
     def stop() -> None:
         end.comes()
         end.broken_off = True
         stream.close()
 
-    teller = _EventNotes(out)
+    notes = _EventNotes(out)
     delivery.begin()
     with Watchdog(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up) as watch:
         watch.idle()
         for item in stream:
             if isinstance(item, StreamSignal):
                 watch.working()
-                teller.signal(item)
+                notes.signal(item)
                 with deferral.shut():  # an exception within the model's code would become another error
                     event = wire_of(item)
                 # A signal written to a file is always acknowledged, even at Ctrl-C: else it would be written twice.
@@ -157,8 +149,8 @@ def _deliver(
                     watch.working()
                 elif isinstance(item, Connected):
                     watch.idle()
-                teller.report(item)
-        teller.end()
+                notes.note(item)
+        notes.end()
     return watch.reason
 
 
@@ -187,9 +179,7 @@ class _EventNotes:
             self._out.event("replayed", text, signals=self._replayed)
             self._replayed = 0
 
-    def report(self, item: Any) -> None:
-        from tradesdk import Connected, Disconnected, Gap, InvalidEvent, PositionReset
-
+    def note(self, item: Any) -> None:
         self.end()
         if isinstance(item, Connected):
             again = "" if item.connects == 1 else " again"
@@ -265,15 +255,13 @@ def _note_wait(out: Output, end: _End, record: logging.LogRecord) -> None:
 @contextmanager
 def _explained() -> Iterator[None]:
     """Converts the stream's errors to those of the terminal."""
-    from tradesdk import CheckpointError, StreamEndedError, StreamError
-    from tradesdk_cli.explain import next_step
-
     try:
         yield
     except StreamEndedError as error:
         chain = CHAIN_NAMES[int(error.url.rpartition("chain=")[2])]
-        raise StreamOver("the service ended the stream for good", next_step(error, chain=chain)) from None
+        message, hint = "the service ended the stream for good", next_step(error, chain=chain)
+        raise CliError(message, hint, code="stream_ended", exit_code=STREAM_ENDED, status=204) from None
     except StreamError as error:
-        raise NoStream(one_line(str(error)), next_step(error)) from None
+        raise CliError(one_line(str(error)), next_step(error), code="bad_response", exit_code=SERVER) from None
     except CheckpointError as error:
-        raise CheckpointProblem(one_line(str(error)), next_step(error)) from None
+        raise ConfigProblem(one_line(str(error)), next_step(error), code="checkpoint") from None

@@ -7,18 +7,31 @@ import time
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from tradesdk import (
+    APIResponseError,
+    Budget,
+    Connected,
+    Disconnected,
+    Gap,
+    InvalidArgumentError,
+    NotFoundError,
+    StreamEndedError,
+    StreamSignal,
+    TradeError,
+)
 from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.explain import problem_of
 from tradesdk_cli.output.printer import Output
-from tradesdk_cli.session import wire, wire_all
+from tradesdk_cli.pay.rows import spending_fields
+from tradesdk_cli.run import wire, wire_all
 from tradesdk_cli.text import one_line
 from tradesdk_cli.top.state import CONNECTING, Board
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 _PAGE, _PAGES = 100, 5
 _SHARE, _USUAL_LIMIT = 3, 60
@@ -35,8 +48,8 @@ class HeldOutput(Output):
         vars(self).update(vars(output))
         self._board = board
 
-    def note(self, text: str, **fields: Any) -> None:
-        self._board.put("note", text)
+    def note(self, *parts: str, **fields: Any) -> None:
+        self._board.put("note", " · ".join(parts))
 
     def event(self, kind: str, text: str, **fields: Any) -> None:
         self.note(text)
@@ -45,7 +58,7 @@ class HeldOutput(Output):
 class Source:
     """Updates a board while it is entered."""
 
-    def __init__(self, run: Session, board: Board) -> None:
+    def __init__(self, run: Run, board: Board) -> None:
         self._run, self._board = run, board
         self._over = threading.Event()
         self._chains = chains_of(board)
@@ -114,8 +127,6 @@ class Source:
         return pause
 
     def _follow(self, chain: int) -> None:
-        from tradesdk import StreamEndedError
-
         name = CHAIN_NAMES[chain]
         while not self._over.is_set():
             self._board.put("streams", CONNECTING, name)
@@ -137,8 +148,6 @@ class Source:
                 self._over.wait(_STREAM_AGAIN)
 
     def _take(self, stream: Any, name: str) -> None:
-        from tradesdk import Connected, Disconnected, Gap, StreamSignal
-
         for item in stream:
             if isinstance(item, StreamSignal):
                 self._board.put("signals", [wire(item)])
@@ -157,8 +166,6 @@ def chains_of(board: Board) -> list[int]:
 
 def skipped(board: Board, job: str, error: Exception) -> bool:
     """True when only this agent cannot be read: its data is invalid, or it was deleted."""
-    from tradesdk import APIResponseError, InvalidArgumentError, NotFoundError
-
     kind, _, agent = job.partition(" ")
     if kind != "details" or not isinstance(error, (APIResponseError, InvalidArgumentError, NotFoundError)):
         return False
@@ -166,7 +173,7 @@ def skipped(board: Board, job: str, error: Exception) -> bool:
     return True
 
 
-def read(run: Session, board: Board, job: str) -> None:
+def read(run: Run, board: Board, job: str) -> None:
     """Reads one part of the board, named by a word and a key."""
     part, _, key = job.partition(" ")
     client = run.client
@@ -188,12 +195,9 @@ def read(run: Session, board: Board, job: str) -> None:
         board.put("money", money(run))
 
 
-def money(run: Session) -> dict[str, Any]:
+def money(run: Run) -> dict[str, Any]:
     """Today's spending on market data, and what is left of the budget; or the `problem` with the ledger."""
-    from tradesdk import Budget, TradeError
-    from tradesdk_cli.pay.records import spending_record
-
     try:
-        return spending_record(run.ledger.spending(Budget.from_environment(), now=run.now()))
+        return spending_fields(run.ledger.spending(Budget.from_environment(), now=run.now()))
     except (TradeError, CliError) as error:
         return {"problem": one_line(str(error), 200)}

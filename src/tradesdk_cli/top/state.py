@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 SIGNALS_KEPT = 200
 CONNECTING = "connecting"
+_STATS = ("total_pnl_usd", "win_rate_pct", "total_trades")
 
 Item = Mapping[str, Any]
 
@@ -62,18 +63,18 @@ class Board:
     def agent_rows(self) -> list[dict[str, Any]]:
         """One row per agent, with `open`, `unrealized_pnl_usd`, and its statistics.
 
-        Those are absent until the whole agent was read, and None when it has none.
+        Those are empty until the whole agent was read, and None when it has none.
         """
         rows = []
         for agent in self.agents:
             mine = [position for position in self.positions if position.get("agent_id") == agent["id"]]
+            whole = self.details.get(agent["id"])
+            stats = {} if whole is None else whole.get("stats") or {}
             row = {
                 **agent,
+                **{name: "" if whole is None else stats.get(name) for name in _STATS},
                 "open": len(mine) if "positions" in self.read_at else None,
                 "unrealized_pnl_usd": sum(position["unrealized_pnl_usd"] for position in mine) if mine else None,
             }
-            if agent["id"] in self.details:
-                stats = self.details[agent["id"]].get("stats") or {}
-                row |= {name: stats.get(name) for name in ("total_pnl_usd", "win_rate_pct", "total_trades")}
             rows.append(row)
         return rows

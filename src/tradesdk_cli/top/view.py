@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import Group
@@ -21,7 +21,7 @@ from tradesdk_cli.errors import ClosedPipe, Interrupted
 from tradesdk_cli.explain import problem_of
 from tradesdk_cli.interrupts import deferring, exit_code_of
 from tradesdk_cli.output.cells import ago, cell, moment
-from tradesdk_cli.output.columns import Column, to_profit, to_stop
+from tradesdk_cli.output.columns import TO_PROFIT, TO_STOP, Column, columns
 from tradesdk_cli.output.table import fitted
 from tradesdk_cli.plot.chart import shows_ascii_only
 from tradesdk_cli.text import one_line, plural, visible
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 _OLD = 60.0
 _BREATH = 0.5
@@ -50,43 +50,20 @@ class Moment:
     wall: float
 
 
-def _read(name: str) -> Callable[[Mapping[str, Any]], Any]:
-    return lambda agent: agent.get(name, "")  # not read yet
-
-
-_AGENTS = (
-    Column("name"),
-    Column("status", "state"),
+_AGENTS = columns(
+    "name status",
     Column("open", "number"),
-    Column("total_pnl", "pnl", of=_read("total_pnl_usd")),
-    Column("unrealized", "pnl", optional=True, of=lambda agent: agent["unrealized_pnl_usd"]),
-    Column("win_rate", "percent", optional=True, of=_read("win_rate_pct")),
-    Column("trades", "number", optional=True, of=_read("total_trades")),
-    Column("chain_id", "chain", optional=True, title="chain"),
-    Column("id", "id", optional=True),
+    "total_pnl_usd unrealized_pnl_usd? win_rate_pct? total_trades? chain_id? id?",
 )
-
-
-_POSITIONS = (
-    Column("token_symbol", title="token"),
-    Column("unrealized_pnl_usd", "pnl", title="unrealized"),
-    Column("to_stop", "to_stop", of=to_stop),
-    Column("to_profit", "to_profit", optional=True, of=to_profit),
-    Column("current_price_usd", "price", optional=True, title="price"),
+_POSITIONS = columns(
+    "token_symbol unrealized_pnl_usd",
+    replace(TO_STOP, optional=False),
+    TO_PROFIT,
+    "current_price_usd?",
     Column("agent", optional=True),
-    Column("opened_at", "time", optional=True, title="opened"),
-    Column("entry_price_usd", "price", optional=True, title="entry"),
-    Column("id", "id", optional=True),
+    "opened_at? entry_price_usd? id?",
 )
-_LATEST = (
-    Column("timestamp", "time", title="time"),
-    Column("direction", "state", title="side"),
-    Column("token_symbol", title="token"),
-    Column("confidence", "share"),
-    Column("price_usd", "price", title="price"),
-    Column("chain_id", "chain", optional=True, title="chain"),
-    Column("token_address", "id", optional=True),
-)
+_LATEST = columns("timestamp direction token_symbol confidence price_usd chain_id? token_address?")
 
 
 def draw(board: Board, width: int, height: int, now: Moment, *, ascii_only: bool = False, keys: bool = True) -> Group:
@@ -107,11 +84,11 @@ def draw(board: Board, width: int, height: int, now: Moment, *, ascii_only: bool
         height - len(head) - len(foot) - 2 * len(parts), {part: len(rows) for part, (_, rows) in parts.items()}
     )
     lines: list[RenderableType] = [*head]
-    for part, (columns, rows) in parts.items():
+    for part, (shown, rows) in parts.items():
         lines.append(_title(board, part, len(rows), room[part], now, width))
-        grid = [[cell(column.kind, column.value(row), now.wall) for column in columns] for row in rows[: room[part]]]
+        grid = [[cell(column.kind, column.value(row), now.wall) for column in shown] for row in rows[: room[part]]]
         if grid:
-            lines.append(fitted(columns, grid, width)[0] or Text("the terminal is too narrow", style="dim"))
+            lines.append(fitted(shown, grid, width)[0] or Text("the terminal is too narrow", style="dim"))
     return Group(*lines, *foot)
 
 
@@ -203,12 +180,8 @@ def _cut(line: Text, width: int) -> Text:
 # Live
 
 
-def show_board(run: Session, chain: int | None) -> None:
-    """Shows the board until q.
-
-    Raises:
-        Interrupted: Ctrl-C, SIGTERM or SIGHUP; the terminal is restored.
-    """
+def show_board(run: Run, chain: int | None) -> None:
+    """Shows the board until q."""
     out, board = run.out, Board(target=run.target().text, chain=chain)
     run.settings = replace(run.settings, retries=0)  # the reader tries again, and shows that
     run.out = HeldOutput(out, board)
@@ -265,7 +238,7 @@ def _keys() -> Iterator[Callable[[float], str]]:
 # Once
 
 
-def once(run: Session, chain: int | None) -> None:
+def once(run: Run, chain: int | None) -> None:
     """Reads everything once and prints it."""
     out, board = run.out, Board(target=run.target().text, chain=chain)
     for job in ("account", "agents", "positions", "usage", *(f"signals {one}" for one in chains_of(board))):

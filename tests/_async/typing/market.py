@@ -18,7 +18,6 @@ from tradesdk import (
     AsyncMarketClient,
     Batch,
     Budget,
-    ChainVerdict,
     Clock,
     DryRun,
     ErrorCode,
@@ -40,15 +39,19 @@ from tradesdk import (
     Signer,
     Spending,
     SupportedToken,
+    SupportedTokens,
     Timeout,
     TokenAvgPrices,
     TokenPrice,
     TokenQuery,
+    TokenResults,
     TokenSignals,
     TokenWinRate,
     TopPerformer,
+    TopPerformers,
 )
-from tradesdk.models.market import SupportedTokens, TokenResults, TopPerformers
+from tradesdk.payments import ChainVerdict
+from tradesdk.types import MarketModel
 
 
 async def bought(market: AsyncMarketClient) -> None:
@@ -120,6 +123,12 @@ async def looked_after(market: AsyncMarketClient) -> None:
     assert_type(verdict.paid, bool | None)
     assert_type(await AsyncChainWitness("https://node.example").check_all([payment]), list[ChainVerdict])
     assert_type((await market.payments.resume(payment.id)).receipt, Receipt | None)
+    assert_type(await market.payments.resume(payment.id), MarketResult[MarketModel])
+    prices = await market.payments.resume(payment.id, TokenResults[TokenPrice])
+    assert_type(prices, MarketResult[TokenResults[TokenPrice]])
+    assert_type(prices.data.results[0].current_price_usd, float)
+    assert_type((await market.payments.resume(payment.id, data=TopPerformers)).data.tokens, list[TopPerformer])
+    assert_type(found.delivered, tuple[MarketResult[MarketModel], ...])
     await market.payments.trust("0x1")
 
 
@@ -197,7 +206,7 @@ async def refused(market: AsyncMarketClient) -> None:
     """Every ignore here is needed: each line is a mistake that a type checker should find before it costs money."""
     await market.token_prices(["ETH"], max_price=0.1)  # type: ignore[arg-type]  # a float is not exact
     quote = await market.quote.token_prices(["ETH"])
-    await market.token_prices(["ETH"], max_price=quote.amount)  # type: ignore[arg-type]  # millionths
+    await market.token_prices(["ETH"], max_price=quote.amount)  # type: ignore[arg-type]  # micro-dollars
     await market.token_prices([TokenQuery("ETH", 5)])  # type: ignore[list-item]  # only signals have limits
     await market.signal_history(["ETH"], start="2026-01-01")  # type: ignore[arg-type]  # text for a time
     await market.signal_history(["ETH"], signal_type="HOLD")  # type: ignore[arg-type]  # not one of the four
@@ -213,7 +222,9 @@ async def refused(market: AsyncMarketClient) -> None:
     AsyncMarketClient(budget="5.00")  # type: ignore[arg-type]  # Budget(total="5.00")?
     AsyncMarketClient("https://service.example")  # type: ignore[call-arg]  # everything by name
     Budget(per_day=0.5)  # type: ignore[arg-type]  # a float is not exact
-    Budget(per_day=5)  # type: ignore[arg-type]  # dollars? or millionths, as its own attributes are?
+    Budget(per_day=5)  # type: ignore[arg-type]  # dollars? or micro-dollars, as its own attributes are?
+    await market.payments.resume("pay_1", str)  # type: ignore[type-var]  # no model of market data
+    print((await market.payments.resume("pay_1")).data.results)  # type: ignore[attr-defined]  # of which model?
     await market.payments.mark("pay_1")  # type: ignore[call-arg]  # paid or unpaid?
     market.batches.token_prices(5)  # type: ignore[arg-type]  # no list
     print(market.token_prices(["ETH"]).data)  # type: ignore[attr-defined]  # an await is missing  # async only

@@ -19,7 +19,6 @@ from tradesdk import (
     AsyncPager,
     AsyncTradeClient,
     Clock,
-    DigestSigner,
     ErrorCode,
     LocalSigner,
     Page,
@@ -39,6 +38,7 @@ from tradesdk import (
     Wallet,
     WalletBalance,
 )
+from tradesdk.payments import DigestSigner
 
 
 async def making(http: httpx.AsyncClient, read_key: Callable[[], str], clock: Clock) -> None:

@@ -15,13 +15,21 @@ from x402 import x402FacilitatorSync
 from x402.mechanisms.evm.exact.register import register_exact_evm_facilitator
 from x402.schemas import PaymentPayload, PaymentRequirements
 
-from .chain import Chain
+from .chain import FACTORY, Chain, Wallets
 from .serving import serve
 
 chain = Chain()
-facilitator = register_exact_evm_facilitator(x402FacilitatorSync(), chain, ["eip155:8453"])
+# Smart contract wallets are deployed only by contracts that are named: by default none.
+_plain, _deploying = (
+    register_exact_evm_facilitator(x402FacilitatorSync(), chain, ["eip155:8453"], factories)
+    for factories in ([], [FACTORY])
+)
 calls = {"verify": 0, "settle": 0}
 app = FastAPI()
+
+
+def _facilitator() -> Any:
+    return _deploying if chain.deploys else _plain
 
 
 def _read(body: dict[str, Any]) -> tuple[Any, Any]:
@@ -31,19 +39,19 @@ def _read(body: dict[str, Any]) -> tuple[Any, Any]:
 
 @app.get("/supported")
 def supported() -> Any:
-    return facilitator.get_supported().model_dump(by_alias=True, exclude_none=True)
+    return _facilitator().get_supported().model_dump(by_alias=True, exclude_none=True)
 
 
 @app.post("/verify")
 async def verify(request: Request) -> Any:
     calls["verify"] += 1
-    return facilitator.verify(*_read(await request.json())).model_dump(by_alias=True, exclude_none=True)
+    return _facilitator().verify(*_read(await request.json())).model_dump(by_alias=True, exclude_none=True)
 
 
 @app.post("/settle")
 async def settle(request: Request) -> Any:
     calls["settle"] += 1
-    return facilitator.settle(*_read(await request.json())).model_dump(by_alias=True, exclude_none=True)
+    return _facilitator().settle(*_read(await request.json())).model_dump(by_alias=True, exclude_none=True)
 
 
 @app.get("/chain")
@@ -57,8 +65,11 @@ async def change(request: Request) -> Any:
     chain.balances.update({who.lower(): amount for who, amount in wanted.get("balances", {}).items()})
     chain.revert = wanted.get("revert", chain.revert)
     chain.pending = wanted.get("pending", chain.pending)
+    chain.deploys = wanted.get("deploys", chain.deploys)
+    if "wallets" in wanted:
+        chain.wallets = wanted["wallets"] and Wallets(wanted["wallets"])
     return look()
 
 
 if __name__ == "__main__":
-    serve(app)
+    serve({"": app})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from ..._http.arguments import (
+    argument_called,
     chain,
     comparable,
     confidence,
@@ -20,7 +21,6 @@ from ..._http.request import CreateLookup, Listing, Request, endpoint, model_req
 from ..._http.response import decode_nothing
 from ...errors import InvalidArgumentError
 from ...models.agents import Agent, AgentSummary, Risk, RiskDict
-from ..concurrency import argument_called
 from ..pagination import AsyncPager
 from ..session import AsyncResource
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from ..._http.arguments import (
+    argument_called,
     chain,
     comparable,
     confidence,
@@ -21,7 +22,6 @@ from ..._http.request import CreateLookup, Listing, Request, endpoint, model_req
 from ..._http.response import decode_nothing
 from ...errors import InvalidArgumentError
 from ...models.agents import Agent, AgentSummary, Risk, RiskDict
-from ..concurrency import argument_called
 from ..pagination import Pager
 from ..session import Resource
 

@@ -7,12 +7,11 @@ import os
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from ..._http.arguments import MAX_PAGE, confidence, optional_identifier, optional_whole, period
+from ..._http.arguments import MAX_PAGE, argument_called, confidence, optional_identifier, optional_whole, period
 from ..._http.arguments import chain as checked_chain
 from ..._http.parts import loading
 from ..._http.request import Listing, endpoint, model_request
 from ...models.signals import Signal, SignalList
-from ..concurrency import argument_called
 from ..pagination import Pager
 from ..session import Resource
 

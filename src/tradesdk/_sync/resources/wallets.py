@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from ..._http.arguments import chain, identifier, required_text
+from ..._http.arguments import argument_called, chain, identifier, required_text
 from ..._http.request import CreateLookup, Listing, endpoint, model_request
 from ...errors import InvalidSignatureError
 from ...models.wallets import Wallet, WalletBalance
 from ...payments.signing.secp256k1 import checksummed
 from ...payments.signing.signer import Asked, Signer, checked_signer, sign_message, wallet_message
-from ..concurrency import argument_called
 from ..pagination import Pager
 from ..session import Resource
 from ..signing import ask_signer

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ..._postgres.connection import Statement, Unprepared
+from ..._postgres.connection import Statement
 from ..._postgres.link import Link
-from ..._postgres.problems import Kind, UnusableServerError
+from ..._postgres.problems import Kind, UnusableServerError, by_state
 from ..._postgres.server import Server
-from ..._postgres.session import is_ours, pooled
+from ..._postgres.session import is_ours
 from ..._system.clock import SystemClock
 from ..._system.semaphore import Semaphore
 from ..._values.row import Row
@@ -37,8 +37,10 @@ _WORDS = (
     ("BLOB", "BYTEA"),
     (" CHECK (typeof(counted) = 'integer')", ""),
 )
-_BEGIN: Statement = (Unprepared("BEGIN"), ())  # READ COMMITTED: `session.BEGIN` has made it the default
-_COMMIT: Statement = (Unprepared("COMMIT"), ())
+_BEGIN: Statement = ("BEGIN", ())  # READ COMMITTED: `session.BEGIN` has made it the default
+_BEGIN_READING: Statement = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ())
+_COMMIT: Statement = ("COMMIT", ())
+_IS_KNOWN = f"EXISTS (SELECT 1 FROM ledger WHERE version = {sql.VERSION})"  # noqa: S608
 _MARK: Statement = ("UPDATE ledger SET signed = TRUE WHERE NOT signed", ())
 _TABLES = "payments", "sums", "runs", "settings", "ledger"
 
@@ -57,11 +59,6 @@ def tables() -> Iterator[str]:
     yield f"INSERT INTO ledger VALUES (1, {sql.VERSION})"  # noqa: S608
 
 
-def _expectation(statement: str, values: Sequence[object]) -> Statement:
-    """A statement that fails, and its transaction with it, unless another one finds one row."""
-    return f"SELECT 1 / count(*) FROM ({statement}) AS found", values  # noqa: S608
-
-
 class PostgresEngine(Engine):
     """One connection to a schema. A read is one round trip; so are all expectations and writes of a transaction."""
 
@@ -77,18 +74,15 @@ class PostgresEngine(Engine):
         super().__init__(server.shown, timeout)
         self.link = Link(server)
         self.is_marked = False
-        ours, ledger = is_ours(server.schema), f'"{server.schema}".ledger'
         # The first statement of each transaction. It and all after it fail in a session that is not ours.
         version = (
             "SELECT version, extract(epoch FROM clock_timestamp())::float8, "  # noqa: S608
-            f"%s, 1 / ({ours})::int FROM {ledger}"
+            f'%s, 1 / ({is_ours(server.schema)})::int FROM "{server.schema}".ledger'
         )
         # A call reads before it writes. After a wait for the lock, it does not see what others wrote meanwhile.
         is_lost = f'signed AND NOT EXISTS (SELECT FROM "{server.schema}".payments)'
-        self.version: Statement = (Unprepared(version % is_lost), ())
-        self.lock: Statement = (Unprepared(version % "FALSE" + " FOR UPDATE"), ())
-        known, _ = _expectation(f"SELECT 1 FROM {ledger} WHERE version = {sql.VERSION} AND {ours} FOR UPDATE", ())  # noqa: S608
-        self.lock_known: Statement = (Unprepared(known), ())
+        self.version: Statement = (version % is_lost, ())
+        self.lock: Statement = (version % "FALSE" + " FOR UPDATE", ())
 
     def forked(self) -> None:
         super().forked()
@@ -140,7 +134,7 @@ class PostgresTransaction:
         self._deadline = deadline
         self._write = write
         self._begun = False
-        self._expected: list[Statement] = []
+        self._expected: Statement | None = None
         self._changes: list[Statement] = []
 
     def read(self, *statements: Statement) -> list[list[Row]]:
@@ -150,11 +144,10 @@ class PostgresTransaction:
             rows = self._begin(_BEGIN, self._engine.lock, *statements)
             self._begun = True
             return rows
-        begin = Unprepared("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), ()
-        return self._begin(begin, self._engine.version, *statements, _COMMIT)[:-1]
+        return self._begin(_BEGIN_READING, self._engine.version, *statements, _COMMIT)[:-1]
 
     def expect(self, statement: str, values: Sequence[object]) -> None:
-        self._expected.append((statement, values))
+        self._expected = statement, values
 
     def write(self, *statements: Statement) -> None:
         self._changes += statements
@@ -164,11 +157,11 @@ class PostgresTransaction:
         self._engine.ending = True
         if self._begun:
             self._engine.link.ask([*self._changes, _COMMIT])
-        elif self._expected:  # If the response was lost and it runs again, the row has changed already.
-            found = " AND ".join(f"EXISTS ({statement})" for statement, _ in self._expected)
-            values = [value for _, several in self._expected for value in several]
-            as_expected = _expectation(f"SELECT 1 WHERE {found}", values)
-            self._again([self._engine.lock_known, as_expected, *self._changes])  # a round trip is a transaction
+        elif self._expected is not None:  # If the response was lost and it runs again, the row has changed already.
+            statement, values = self._expected
+            # It fails, and the transaction with it, if it is not so.
+            as_expected = f"SELECT 1 / (EXISTS ({statement}) AND {_IS_KNOWN})::int", values
+            self._again([self._engine.lock, as_expected, *self._changes])  # a round trip is a transaction
 
     def _begin(self, begin: Statement, version: Statement, *statements: Statement) -> list[list[Row]]:
         """Begin a transaction. In a session that is not ours it fails, and begins again in a new one."""
@@ -182,7 +175,7 @@ class PostgresTransaction:
             else:
                 self._check(found)
                 return rows
-        raise pooled(engine.link.server)
+        raise by_state("pooled", engine.link.server)
 
     def _again(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run the start of a transaction, and again while others hold the lock."""
@@ -199,13 +192,9 @@ class PostgresTransaction:
             raise errors.emptied(engine.shown)
         version, time, is_lost, _ = rows[0]
         engine.ahead = round(time - SystemClock().now())
+        if version <= 0:
+            raise engine.damaged(f"its version is {version}")
         if version != sql.VERSION:
-            raise _other_version(engine, version)
+            raise errors.other_version(engine.shown, version, sql.VERSION, is_file=False)
         if is_lost:
             raise errors.emptied(engine.shown)
-
-
-def _other_version(engine: PostgresEngine, version: int) -> errors.UnusableLedgerError:
-    if version <= 0:
-        return engine.damaged(f"its version is {version}")
-    return errors.other_version(engine.shown, version, sql.VERSION, is_file=False)

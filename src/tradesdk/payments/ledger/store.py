@@ -69,7 +69,7 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, sync: bool = True, timeout: float = 10.0) -> None:
         if path in ("", ":memory:"):
-            raise InvalidArgumentError("path must name a file; for a ledger without one use Ledger.memory()")
+            raise InvalidArgumentError("path must name a file", hint="for a ledger without one use Ledger.memory()")
         flags(sync=sync)
         timeout = seconds("timeout", timeout, most=3600)
         self.path: Path | None = file_path("path", default_path() if path is None else path)

@@ -57,7 +57,8 @@ def create_keystore(
         InvalidArgumentError: `work` is not a power of two from 2 to 2^20.
     """
     if not is_whole(work) or not 2 <= work <= _MOST_NEW_WORK or work & (work - 1):
-        raise InvalidArgumentError(f"work must be a power of two from 2 to {_MOST_NEW_WORK} (2^20)")
+        message = f"work must be a power of two from 2 to {_MOST_NEW_WORK} (2^20)"
+        raise InvalidArgumentError(message, hint="write work=2**18, or leave it out")
     work = int(work)
     file, shown = _named(path)
     private_files.remove_left(str(file.absolute()))
@@ -140,7 +141,8 @@ def _password(password: Password | None, keystore: str) -> bytes:
     if not isinstance(secret, bytes):
         kind = type(given).__name__
         raise ConfigError(
-            "the password must be valid text" if kind == "str" else f"the password must be text or bytes, not {kind}"
+            "the password must be valid text" if kind == "str" else f"the password must be text or bytes, not {kind}",
+            hint="pass the password as a str or bytes, or a function that returns it",
         )
     return secret
 

@@ -18,7 +18,7 @@ from ..._system.interrupts import failures
 from ..._values.frames import hides_locals
 from ..._values.payment import USDC
 from ...errors import ConfigError, InvalidArgumentError
-from .secp256k1 import ORDER, Opened, checksummed, eth_account, keccak256, opened, recovered
+from .secp256k1 import ORDER, Opened, checksummed, keccak256, opened, recovered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,7 +154,8 @@ class LocalSigner:
                 names it and never shows its value.
         """
         if not isinstance(name, str) or not _VARIABLE.fullmatch(name):  # not shown: it may be the key itself
-            raise ConfigError("name must be the name of an environment variable, such as TRADE_WALLET_KEY")
+            message = "name must be the name of an environment variable"
+            raise ConfigError(message, hint="write name='TRADE_WALLET_KEY'; a key itself goes into from_key")
         if not os.environ.get(name, "").strip():
             if name == KEY_VARIABLE and os.environ.get(KEYSTORE_VARIABLE):
                 return cls.from_keystore(os.environ[KEYSTORE_VARIABLE])
@@ -197,7 +198,8 @@ class LocalSigner:
             ConfigError: it returned no key; raised at the first use, without the key.
         """
         if not callable(source):  # not shown: it may be the key itself
-            raise ConfigError("source must be a function that returns the private key; for a key use from_key")
+            message = "source must be a function that returns the private key"
+            raise ConfigError(message, hint="pass a function, such as lambda: vault.read(); a key goes into from_key")
         return cls.__of(None, source=source)
 
     @classmethod
@@ -339,21 +341,15 @@ def sign_message(signer: Signer, message: str) -> Asked[str]:
     """Sign a text as wallets do (EIP-191, `personal_sign`): 65 bytes as hexadecimal digits after 0x."""
     content = message.encode()
     signable = b"E", b"thereum Signed Message:\n%d" % len(content), content
-    if isinstance(signer, DigestSigner):
-        signature: Signature = yield partial(signer.sign_digest, digest_of(signable))
-        if is_contract(signer):
-            return "0x" + contract_signature(signature).hex()
-        return "0x" + check_signature(signer.address, signable, signature).hex()
-    eth_account()
-    from eth_account.messages import SignableMessage
-    from eth_account.signers.base import BaseAccount
-
-    if not isinstance(signer, BaseAccount):
+    sign_hash = getattr(signer, "sign_digest", None) or getattr(signer, "unsafe_sign_hash", None)  # of eth-account
+    if sign_hash is None:
         raise InvalidArgumentError(
-            "the signer signs typed data only, and a text needs sign_digest; "
-            "sign the text with the wallet itself, then: wallets.connect(…, signature=…)"
+            "the signer signs typed data only, and a text needs sign_digest",
+            hint="sign the text with the wallet itself, and pass it: wallets.connect(…, signature=…)",
         )
-    signature = signer.sign_message(SignableMessage(*signable))
+    signature: Signature = yield partial(sign_hash, digest_of(signable))
+    if is_contract(signer):
+        return "0x" + contract_signature(signature).hex()
     return "0x" + check_signature(signer.address, signable, signature).hex()
 
 

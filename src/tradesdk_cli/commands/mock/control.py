@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from tradesdk.local import host_of, origin_of
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.diagnostics import log_control_request
-from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, UsageProblem
+from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, UsageProblem, exit_code_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
 
 
 PORT = 8787
@@ -27,34 +27,22 @@ _TIMEOUT, _TIMEOUT_OF_STATES = 10.0, 120.0  # a large state takes long: it is re
 _LONGEST_ANSWER = 64 * 1024 * 1024
 
 
-class ControlProblem(CliError):
-    """No mock server, or no answer in time."""
-
-    code = "mock"
-
-
-def send(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> dict[str, Any]:
-    """The response of `/_mock/{path}` on this run's mock. `body` is sent as JSON, or is a state file.
-
-    Raises:
-        ConfigProblem: the URL is not of this machine.
-        ControlProblem: nothing answers there, or not in time, or it is not a mock server.
-        RefusedByMock: it refused.
-    """
+def send(run: Run, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> dict[str, Any]:
+    """The response of `/_mock/{path}` on this run's mock. `body` is sent as JSON, or is a state file."""
     answer = _parsed(fetch(run, method, path, body))
     if not isinstance(answer, dict):
         raise no_mock(run)
     return answer
 
 
-def fetch(run: Session, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> bytes:
+def fetch(run: Run, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> bytes:
     """The body of a successful response. Raises as `send` does."""
     content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     sent, received = _STATE if isinstance(body, bytes) else _JSON, _STATE if path == "snapshot" else _JSON
     began = time.monotonic()
     if run.settings.mock:
-        base = run.mock.service.url
-        status, answered = run.mock.service.control_response(method, path, content or b"")
+        base = run.mock.url
+        status, answered = run.mock.control_response(method, path, content or b"")
     else:
         base = _served_at(run)
         status, answered = _over_http(run, base, method, path, content, sent, large=_STATE in (sent, received))
@@ -71,11 +59,11 @@ def fetch(run: Session, method: str, path: str, body: dict[str, Any] | bytes | N
     hint = f"see what there is: {run.settings.program} mock status"
     if status in (400, 422):
         hint = "nothing was changed; correct the value and run it again (--help shows what is accepted)"
-    raise RefusedByMock(status, code, f"the mock refused: {message}", hint)
+    raise RefusedByMock(f"the mock refused: {message}", hint, code=code, exit_code=exit_code_for(status), status=status)
 
 
 def _over_http(
-    run: Session, base_url: str, method: str, path: str, content: bytes | None, kind: str, *, large: bool
+    run: Run, base_url: str, method: str, path: str, content: bytes | None, kind: str, *, large: bool
 ) -> tuple[int, bytes]:
     """Status and body of a response."""
     where, parts = host_of(base_url), origin_of(base_url)  # without a password, which may be there by mistake
@@ -94,21 +82,22 @@ def _over_http(
         return response.status, response.read(None if large else _LONGEST_ANSWER)
     except TimeoutError:
         unknown = "" if method == "GET" else "; whether this was done is unknown"
-        raise ControlProblem(
+        raise CliError(
             f"the mock at {where} did not answer within {timeout:g} s; it may be catching up with its clock{unknown}",
             f"{run.settings.program} mock status",
+            code="mock",
         ) from None
     except ConnectionRefusedError:
-        raise ControlProblem(f"nothing listens at http://{where}", _START) from None
+        raise CliError(f"nothing listens at http://{where}", _START, code="mock") from None
     except (OSError, http.client.HTTPException) as error:
-        raise ControlProblem(f"no mock server answers at {where}: {error}", _START) from None
+        raise CliError(f"no mock server answers at {where}: {error}", _START, code="mock") from None
     finally:
         connection.close()
 
 
-def no_mock(run: Session) -> ControlProblem:
+def no_mock(run: Run) -> CliError:
     """The error for a response that is not from a mock."""
-    return ControlProblem(f"the server at {host_of(_served_at(run))} is not a mock server", _START)
+    return CliError(f"the server at {host_of(_served_at(run))} is not a mock server", _START, code="mock")
 
 
 def _parsed(content: bytes) -> Any:
@@ -138,12 +127,12 @@ def _bounded(text: str) -> int:
     return int(text)
 
 
-def _served_at(run: Session) -> str:
+def _served_at(run: Run) -> str:
     """The address of a served mock."""
     return run.settings.base_url or os.environ.get("TRADE_BASE_URL") or f"http://127.0.0.1:{PORT}"
 
 
-def mock_name(run: Session) -> str:
+def mock_name(run: Run) -> str:
     """The mock's name for people."""
     return (
         f"the embedded mock (world {run.settings.world})"
@@ -152,7 +141,7 @@ def mock_name(run: Session) -> str:
     )
 
 
-def forget_old_state(run: Session) -> None:
+def forget_old_state(run: Run) -> None:
     """Deletes local data about the mock's old state after that was replaced."""
     from tradesdk_cli import idcache
 
@@ -161,15 +150,11 @@ def forget_old_state(run: Session) -> None:
         from tradesdk_cli.mockworld import MOCK_TENANT, forget_payments
 
         forget_payments(run.settings)
-        run.mock.service.populate(MOCK_TENANT)  # as every command on this world does
+        run.mock.populate(MOCK_TENANT)  # as every command on this world does
 
 
 def pairs(words: Iterable[str], look: str) -> dict[str, str]:
-    """`NAME=VALUE` words as a dictionary.
-
-    Raises:
-        UsageProblem: a word without `=`, or a name that comes twice.
-    """
+    """`NAME=VALUE` words as a dictionary."""
     found: dict[str, str] = {}
     for text in words:
         name, equals, value = text.partition("=")

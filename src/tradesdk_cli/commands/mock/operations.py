@@ -17,7 +17,7 @@ from tradesdk_cli.commands.lists import refuse_query
 from tradesdk_cli.commands.mock.control import forget_old_state, json_of, mock_name, no_mock, pairs, send
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.output.columns import BALANCES, EMITTED, KEYS, LOG, SETTLEMENTS, SUBMISSIONS
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tradesdk_cli.output.columns import Column
-    from tradesdk_cli.session import Session
+    from tradesdk_cli.run import Run
     from tradesdk_mock import ControlOperation, ControlParameter
 
 
@@ -238,7 +238,7 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
             f"--query selects from the result, not from requests, so {ctx.command_path} does not take it",
             "--query-param NAME=VALUE selects requests by their query",
         )
-    fields = _more(operation, given.get("more") or ())
+    fields = _more(command, operation, given.get("more") or ())
     for each in operation.parameters:
         value = given[_name(each)]
         if value is not None and value != [] and (value or each.default is not False):
@@ -249,15 +249,17 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
     ids = {name: fields.pop(name) for name in list(fields) if f"{{{name}}}" in operation.path}
     body = fields if operation.method in ("POST", "PUT") else None
     query = f"?{urlencode(fields)}" if fields and body is None else ""
-    with session(ctx) as run:
+    with run_of(ctx) as run:
 
         def answer_for(agent_id: str = "") -> dict[str, Any]:
             words = {name: quote(word, safe="") for name, word in (ids | {"agent_id": agent_id}).items()}
             try:
                 return send(run, operation.method, operation.path.format(**words) + query, body)
             except RefusedByMock as error:
+                from tradesdk_cli.cli.usage_errors import LISTED
+
                 unit = operation.parameters[0].unit if ids and error.status in (404, 409) else ""
-                look = command.look or _LISTS.get(unit)
+                look = command.look or LISTED.get(unit)
                 error.hint = f"see what there is: {run.settings.program} {look}" if look else error.hint
                 raise
 
@@ -280,25 +282,19 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
         _show(run, command, answer, usual)
 
 
-_LISTS = {"AGENT_ID": "agents list", "KEY_ID": "mock key list", "FAULT_ID": "mock fault list"}
-"""The commands that list values, by unit."""
-
-
-def _more(operation: ControlOperation, words: Iterable[str]) -> dict[str, Any]:
+def _more(command: Command, operation: ControlOperation, words: Iterable[str]) -> dict[str, Any]:
     """`NAME=VALUE` words; values of faults have types."""
-    fault = operation.path == "faults"
-    look = "{trade} mock fault kinds" if fault else "{trade} mock gaps list"
-    found: dict[str, Any] = dict(pairs(words, look))
+    found: dict[str, Any] = dict(pairs(words, f"{{trade}} {command.look}"))
     for each in operation.parameters:
         if each.name in found:
             option = "the first argument" if each.required else f"an option: --{_name(each).replace('_', '-')}"
             raise UsageProblem(f"{each.name} is {option}", "{trade} mock fault add --help")
-    if not fault:
+    if operation.path != "faults":
         return found
     return {name: text if name in _AS_THEY_ARE else value_of(text) for name, text in found.items()}
 
 
-def _show(run: Session, command: Command, answer: dict[str, Any], usual: int | None) -> None:
+def _show(run: Run, command: Command, answer: dict[str, Any], usual: int | None) -> None:
     out, data = run.out, answer.get("data")
     if not isinstance(data, list):
         if not out.draws(many=False):

@@ -17,7 +17,7 @@ from tradesdk_cli.cli.params import whole
 from tradesdk_cli.commands.mock.control import PORT, pairs
 from tradesdk_cli.errors import CliError, UsageProblem
 from tradesdk_cli.mockworld import FIRST_SIGNAL_WITHIN, mock_server_class, usable_file
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ def serve(
     --world NAME, that embedded world is served; commands with the same --world still work on it. trade mock logs shows
     the requests that it receives.
     """
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         server_class = mock_server_class()
         from tradesdk_mock import MockServerError
 

@@ -12,7 +12,7 @@ from tradesdk_cli.cli.params import DryRun, Yes
 from tradesdk_cli.commands.mock.control import fetch, forget_old_state, mock_name, no_mock, send
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.files import atomic_write
-from tradesdk_cli.session import session
+from tradesdk_cli.run import run_of
 
 _APPS = {"snapshot": Verbs(), "restore": Verbs()}
 app = _APPS.__getitem__
@@ -30,7 +30,7 @@ def snapshot(
 
     trade mock restore goes back to it, and trade mock serve --db works on it.
     """
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         if file.exists() and not force:
             raise UsageProblem(f"{file} exists already", "--force overwrites it")
         if any(file.with_name(file.name + end).exists() for end in ("-wal", "-shm")):
@@ -62,7 +62,7 @@ def restore(
     from tradesdk_cli.confirm import Change, approve
 
     hint = "trade mock snapshot writes one"
-    with session(ctx) as run:
+    with run_of(ctx) as run:
         if not file.is_file():
             raise UsageProblem(f"{file} is {'not a file' if file.exists() else 'not there'}", hint)
         what = f"restore {file} in {mock_name(run)}: delete its present state"

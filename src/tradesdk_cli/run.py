@@ -1,6 +1,6 @@
-"""The session of a command: settings, output, a client made on first use, and the embedded mock.
+"""A run of a command: its settings, output, clients made on first use, and the embedded mock.
 
-Help and completion import this module without opening a session, so it imports the rest on use.
+Help and completion import this module without a run, so it imports the rest on use.
 """
 
 from __future__ import annotations
@@ -12,43 +12,44 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tradesdk_cli.errors import ConfigProblem
+from tradesdk_cli.errors import ConfigProblem, UsageProblem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     import typer
 
     from tradesdk import AsyncTradeClient, Ledger, RateLimit, TradeClient
     from tradesdk.fleet import FleetRateLimiter
+    from tradesdk_cli.cli.params import Instant
     from tradesdk_cli.config.settings import Settings
-    from tradesdk_cli.mockworld import EmbeddedMock
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.wallet import Wallet
+    from tradesdk_mock import MockService
 
 T = TypeVar("T")
 
 _TRY = "try it without an account or a network: trade --mock account show"
 
 
-class Session:
+class Run:
     """One run of a command."""
 
     def __init__(self, settings: Settings, output: Output) -> None:
         self.settings = settings
         self.out = output
         output.now = self.now
-        self._stack = ExitStack()
-        self._log_stack = self._stack.enter_context(ExitStack())
+        self.stack = ExitStack()
+        """Closes everything at the end."""
+        self._log_stack = self.stack.enter_context(ExitStack())
 
     @cached_property
     def client(self) -> TradeClient:
         """The SDK's client for the service, or for the embedded mock."""
-        http = self.mock.http_client() if self.settings.mock else None
+        http = self.mock.transport().http_client() if self.settings.mock else None
         if http is not None:
-            self._stack.callback(http.close)
+            self.stack.callback(http.close)
         return self.connect(*self._account(), http)
 
     def async_client(self, http: Any) -> AsyncTradeClient:
@@ -65,7 +66,7 @@ class Session:
     def _account(self) -> tuple[str, str]:
         """The service's address and its key."""
         if self.settings.mock:
-            base_url = self.mock.service.url
+            base_url = self.mock.url
         else:
             base_url = self.settings.base_url or ""
             if not base_url:
@@ -77,18 +78,15 @@ class Session:
             raise ConfigProblem(f"{lacks}: save one with {program} login, or set TRADE_API_KEY", _TRY)
         key, origin = found
         if self.settings.verbose > 1:
-            self.out.note(f"the service is {self._service}, the key is from {origin}")
+            from tradesdk_cli.config.credentials import without_password
+            from tradesdk_cli.mockworld import world_file
+
+            source = self.settings.sources["base_url"].removeprefix("flag ")
+            service = f"{without_password(base_url)} ({source})"
+            if self.settings.mock:
+                service = f"a mock in this process ({world_file(self.settings)})"
+            self.out.note(f"the service is {service}, the key is from {origin}")
         return base_url, key
-
-    @property
-    def _service(self) -> str:
-        """The service, and the source of its address."""
-        if self.settings.mock:
-            return f"a mock in this process ({self.mock.file})"
-        from tradesdk_cli.config.credentials import without_password
-
-        source = self.settings.sources["base_url"].removeprefix("flag ")
-        return f"{without_password(self.settings.base_url or '')} ({source})"
 
     def connect(self, base_url: str, key: str, http: Any = None) -> TradeClient:
         """A client for this address with this key, whatever the settings are; closed at the end.
@@ -101,7 +99,7 @@ class Session:
         from tradesdk import TradeClient
 
         client = self._connected(TradeClient, base_url, key, http, self.rate_limiter)
-        self._stack.callback(client.close)
+        self.stack.callback(client.close)
         return client
 
     def _connected(self, kind: Callable[..., T], base_url: str, key: str, http: Any, limiter: Any) -> T:
@@ -131,36 +129,31 @@ class Session:
         from tradesdk.fleet import FleetRateLimiter
 
         limiter = FleetRateLimiter(self.settings.fleet, alone=False)
-        self._stack.callback(limiter.close)
+        self.stack.callback(limiter.close)
         return limiter
 
     def api_key(self, address: str, *, market: bool = False) -> tuple[str, str] | None:
         """The API key for the service at `address`, and its source; None when there is none.
 
         `market`: the address is that of market data.
-
-        Raises:
-            ConfigProblem: the key is for another address, or cannot be read.
         """
         if self.settings.mock:
             from tradesdk_cli.mockworld import mock_key
 
-            of_mock = mock_key(self.settings)
-            found: tuple[str, str] | None = of_mock
-            if self.settings.api_key not in (None, of_mock[0]):
-                self.out.note(f"TRADE_API_KEY is not a key of the mock: {of_mock[0]} is used instead")
-        else:
-            from tradesdk_cli.config.credentials import service_key
+            found = mock_key(self.settings)
+            if self.settings.api_key not in (None, found[0]):
+                self.out.note(f"TRADE_API_KEY is not a key of the mock: {found[0]} is used instead")
+            return found
+        from tradesdk_cli.config.credentials import service_key
 
-            found = service_key(self.settings, address, market=market)
-        return found
+        return service_key(self.settings, address, market=market)
 
     @cached_property
-    def mock(self) -> EmbeddedMock:
-        """The embedded mock with its saved state."""
+    def mock(self) -> MockService:
+        """The service in this process, without listening on its addresses, with its saved state."""
         from tradesdk_cli.mockworld import open_world
 
-        return self._stack.enter_context(open_world(self.settings))
+        return self.stack.enter_context(open_world(self.settings))
 
     @property
     def ledger_file(self) -> Path:
@@ -183,22 +176,19 @@ class Session:
 
         fleet = self.settings.fleet
         ledger = Ledger(self.ledger_file) if fleet is None else Ledger.postgres(fleet)
-        self._stack.callback(ledger.close)
+        self.stack.callback(ledger.close)
         return ledger
 
     def wallet(self, named: Path | None = None) -> Wallet | None:
         """The wallet that pays: the user's own, or play money in a mock world. None when there is none.
 
         `named` is the value of --wallet.
-
-        Raises:
-            ConfigProblem, ConfigError: it cannot be used.
         """
         from tradesdk_cli.wallet import own_wallet, play_money
 
         if not self.settings.mock:
             return own_wallet(self.settings, named)
-        return play_money(self.mock.service.world.seed, self.out.note)
+        return play_money(self.mock.world.seed, self.out.note)
 
     def target(self, *, market: bool = False) -> Target:
         """The target of this command's requests; `market`: of its purchases."""
@@ -206,7 +196,17 @@ class Session:
 
     def now(self) -> float:
         """Unix seconds, by the mock's clock if it is the service."""
-        return self.mock.service.clock.now() if self.settings.mock else time.time()
+        return self.mock.clock.now() if self.settings.mock else time.time()
+
+    def period(
+        self, since: Instant | None, until: Instant | None, *, whole_minutes: bool = False
+    ) -> tuple[float | None, float | None]:
+        """Both in Unix seconds. `whole_minutes`: ages count from the last whole minute."""
+        now = self.now() // 60 * 60 if whole_minutes else self.now()
+        start, end = (None if one is None else one.at(now) for one in (since, until))
+        if start is not None and end is not None and start > end:
+            raise UsageProblem("--since is later than --until", "nothing was sent; --help shows what is accepted")
+        return start, end
 
     def listen(self, limit: Callable[[], RateLimit | None]) -> None:
         """Begins printing waits of the SDK, and with `-v` its log. `limit` returns a client's rate limit."""
@@ -218,50 +218,45 @@ class Session:
         self._log_stack.close()  # a client made later knows the limit
         self._log_stack.enter_context(log_handler(partial(say, self.out, limit), least))
 
-    def closing(self, close: Callable[[], object]) -> None:
-        """Calls `close` at the end."""
-        self._stack.callback(close)
-
-    def enter(self, context: AbstractContextManager[T]) -> T:
-        """Enters `context`, until the end."""
-        return self._stack.enter_context(context)
-
-    def close(self) -> None:
-        """Closes everything and stops the mock."""
-        self._stack.close()
-
-    # For nearly every command
-
     def show(self, model: Any) -> None:
         """Prints one model."""
         self.out.one(wire(model))
 
 
 @contextmanager
-def session(ctx: typer.Context, *, new_profile: bool = False) -> Iterator[Session]:
-    """The session of the command in `ctx`; closed at the end.
+def run_of(ctx: typer.Context, *, new_profile: bool = False) -> Iterator[Run]:
+    """The run of the command in `ctx`; closed at the end.
 
     With `new_profile`, the named profile may not exist yet.
     """
-    from tradesdk_cli import idcache
     from tradesdk_cli.config.settings import settings_of
-    from tradesdk_cli.output.printer import Output
 
     settings = settings_of(ctx.obj, os.environ, new_profile=new_profile)
-    ctx.obj["resolved"] = settings  # errors are printed in the format of the settings
-    opened = Session(settings, Output(settings, os.environ))
-    idcache.listen(opened.out.on_terminal)  # no completion for ids in the output of scripts
-    try:
+    with run_with(ctx, settings) as opened:
         for warning in settings.warnings:
             opened.out.note(f"warning: {warning}")
+        yield opened
+
+
+@contextmanager
+def run_with(ctx: typer.Context, settings: Settings) -> Iterator[Run]:
+    """The same with these settings."""
+    from tradesdk_cli import idcache
+    from tradesdk_cli.output.printer import Output
+
+    ctx.obj["resolved"] = settings  # errors are printed in the format of the settings
+    opened = Run(settings, Output(settings, os.environ))
+    idcache.listen(opened.out.on_terminal)  # no completion for ids in the output of scripts
+    with opened.stack:
         if settings.debug or settings.curl:
             from tradesdk_cli.diagnostics import watching
 
-            opened.enter(watching(opened.out))
-        yield opened
-    finally:
-        idcache.keep(settings)
-        opened.close()
+            opened.stack.enter_context(watching(opened.out))
+        try:
+            yield opened
+        finally:
+            if idcache.wanted:
+                idcache.keep(settings)
 
 
 def wire(model: Any) -> dict[str, Any]:
@@ -277,7 +272,8 @@ def wire_all(models: Iterable[Any]) -> list[dict[str, Any]]:
     for model in models:
         name = type(model).__name__
         dumped.append(model.model_dump(mode="json", exclude_unset=True))
-    idcache.note(name.partition("[")[0], dumped)
+    if idcache.wanted:
+        idcache.note(name.partition("[")[0], dumped)
     return dumped
 
 

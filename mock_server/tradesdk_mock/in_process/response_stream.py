@@ -2,7 +2,7 @@
 
 Rules and error texts are those of a real HTTP/1.1 connection.
 
-`_read` turns the steps of a `Reply` into pieces and `Wait`s; it never waits. The reader waits: `__next__` blocks its
+`_read` turns the steps of a `Response` into pieces and `Wait`s; it never waits. The reader waits: `__next__` blocks its
 thread, `__anext__` lets other tasks run. One reader takes the pieces; `close` may be called from any thread, and ends
 a wait.
 """
@@ -17,37 +17,37 @@ import httpx
 
 from ..core.clock import MockClock, Timeout
 from ..core.errors import crashed
-from ..core.messages import BodyStep, Delay, Disconnect, Reply, WaitForEvent
+from ..core.messages import BodyStep, Delay, Disconnect, Response, WaitForEvent
 from .waiting import Wait
 
 _AT_ONCE = 64 * 1024  # the most bytes of one read of a socket
 _BAD_CHUNK = b"not a length\r\n"
 
 
-class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
+class ResponseStream(httpx.SyncByteStream, httpx.AsyncByteStream):
     """The body of one response, for both kinds of clients. Another thread may close it.
 
     If something happens before the status line, the first piece is empty: the headers have come.
     """
 
-    def __init__(self, reply: Reply, request: httpx.Request, clock: MockClock) -> None:
-        self._reply = reply
+    def __init__(self, response: Response, request: httpx.Request, clock: MockClock) -> None:
+        self._response = response
         self._request = request
         self._clock = clock
         self._wait: Wait | None = None
         self._closed = False
-        self._bodiless = reply.status in (204, 304)
-        self._length = None if self._bodiless else reply.length()
+        self._bodiless = response.status in (204, 304)
+        self._length = None if self._bodiless else response.length()
         self._received = 0
-        self.begins_late = bool(reply.before)
+        self.begins_late = bool(response.before)
         """Whether something happens before the status line."""
         # A complete body is never waited for.
-        self._waits = self.begins_late or not isinstance(reply.body, bytes)
+        self._waits = self.begins_late or not isinstance(response.body, bytes)
         self._read_timeout: Timeout | None = None
         self._pieces = self._read()
 
     def response(self) -> httpx.Response:
-        status, headers = self._reply.status, self._reply.headers
+        status, headers = self._response.status, self._response.headers
         if self._length is None and not self._bodiless:
             headers = [*headers, (b"transfer-encoding", b"chunked")]
         try:
@@ -90,7 +90,7 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
         self._closed = True
         with contextlib.suppress(ValueError):  # the thread that is reading sees that it is closed, and does the rest
             self._pieces.close()
-            close = getattr(self._reply.body, "close", None)
+            close = getattr(self._response.body, "close", None)
             if close is not None:
                 close()
         if self._wait is not None:
@@ -118,7 +118,7 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
     def _read(self) -> Generator[bytes | Wait, None, None]:
         if self.begins_late:
             self._restart_timeout()
-            for before in self._reply.before:
+            for before in self._response.before:
                 if isinstance(before, Disconnect):
                     raise self._broken_before(before)
                 yield from self._pause(before)
@@ -126,13 +126,13 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
         if self._bodiless or self._request.method == "HEAD" or self._length == 0:
             return
         self._restart_timeout()
-        body = self._reply.body
+        body = self._response.body
         steps: Iterator[BodyStep] = iter([body]) if isinstance(body, bytes) else body
         while True:
             try:
                 step = next(steps, None)
             except Exception:
-                crashed("an answer")
+                crashed("a response")
                 step = Disconnect.CLOSE
             if step is None:
                 break

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from tradesdk_cli.errors import CliError
 from tradesdk_cli.text import dollars, maybe_dollars, plain_dollars, usd
 
 if TYPE_CHECKING:
@@ -95,10 +94,10 @@ GROUPS: Mapping[str, Callable[[Payment], str | None]] = {
     "endpoint": lambda payment: _endpoint(payment),
     "purchase": lambda payment: payment.purchase,
 }
-"""The groups of a report."""
+"""The groups of `trade pay report`."""
 
 
-def report(payments: Iterable[Payment], by: str) -> list[dict[str, Any]]:
+def sums_of(payments: Iterable[Payment], by: str) -> list[dict[str, Any]]:
     """Exact sums spent and held, and the number of payments, without those that do not count."""
     sums: dict[str | None, list[int]] = {}
     for payment in payments:
@@ -122,7 +121,7 @@ def limits_of(budget: Budget) -> dict[str, Any]:
     return {f"{name}_usd": maybe_dollars(getattr(budget, name)) for name in LIMITS}
 
 
-def spending_record(spending: Spending) -> dict[str, Any]:
+def spending_fields(spending: Spending) -> dict[str, Any]:
     """Limits, and the amounts spent, held and left, each counted once.
 
     Held was sent without proof that it was taken or not; it counts against the budgets like spent.
@@ -139,25 +138,25 @@ def spending_record(spending: Spending) -> dict[str, Any]:
 
 
 def render_spending(console: Console, spending: Spending) -> None:
-    """Prints a `spending_record` for people: one line per budget, then the maximum price of the next call."""
+    """Prints `spending_fields` for people: one line per budget, then the maximum price of the next call."""
     from tradesdk_cli.output.columns import BUDGETS
     from tradesdk_cli.output.table import render_list, render_one
 
-    record = spending_record(spending)
+    fields = spending_fields(spending)
     rows = [
         {
             "budget": limit.replace("_", " "),
-            "limit": record[f"{limit}_usd"] or "none",
-            "spent": record.get(f"spent_{name}_usd"),
-            "held": record.get(f"held_{name}_usd"),
-            "left": record.get(f"left_{name}_usd", record["per_call_usd"]),
+            "limit": fields[f"{limit}_usd"] or "none",
+            "spent": fields.get(f"spent_{name}_usd"),
+            "held": fields.get(f"held_{name}_usd"),
+            "left": fields.get(f"left_{name}_usd", fields["per_call_usd"]),
         }
         for limit, name in zip(LIMITS, ("call", *_WINDOWS), strict=True)
     ]
     render_list(console, BUDGETS, rows, None)
     console.print()
     nothing = "no limit" if spending.budget.is_set else "needs --max-price"
-    render_one(console, {"next_call_usd": record["next_call_usd"] or nothing})
+    render_one(console, {"next_call_usd": fields["next_call_usd"] or nothing})
 
 
 def room(spending: Spending) -> dict[str, Any]:
@@ -188,9 +187,3 @@ def _read(content: bytes) -> Any:
         return RawResponse(200, {}, content).json()
     except ValueError:
         return content.decode("utf-8", "backslashreplace")
-
-
-class Unprinted(CliError):
-    """The paid answer cannot be printed with this `--query`."""
-
-    code = "not_printed"
