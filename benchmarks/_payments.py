@@ -43,9 +43,17 @@ def payment(created: float = NOW) -> Payment:
 
 def written(ledger: Ledger) -> None:
     """One payment, from its signature to its end."""
-    one = replace(payment(), header=HEADER)
+    one = payment()
     submit = Submit(
-        payment=one, earlier=None, origin=one.origin, budget=BUDGET, owner="me", until=NOW + 60, over=NOW, now=NOW
+        payment=one,
+        header=HEADER,
+        earlier=None,
+        origin=one.origin,
+        budget=BUDGET,
+        owner="me",
+        until=NOW + 60,
+        over=NOW,
+        now=NOW,
     )
     row = ledger.submit(submit)
     report = Report(DELIVERED, "delivered", receipt=RECEIPT)

@@ -93,9 +93,17 @@ def round_trips(ledger: Ledger) -> int:
 
 def refuse(ledger: Ledger) -> None:
     """A payment for which the budget of the hour leaves no room: it is never written."""
-    one = replace(payment(), id="pay_refused", fingerprint="refused", header=HEADER)
+    one = replace(payment(), id="pay_refused", fingerprint="refused")
     submit = Submit(
-        payment=one, earlier=None, origin=one.origin, budget=LITTLE, owner="me", until=NOW + 60, over=NOW, now=NOW
+        payment=one,
+        header=HEADER,
+        earlier=None,
+        origin=one.origin,
+        budget=LITTLE,
+        owner="me",
+        until=NOW + 60,
+        over=NOW,
+        now=NOW,
     )
     with suppress(PaymentRefusedError):
         ledger.submit(submit)

@@ -41,6 +41,7 @@ class EventfulLedger(Ledger):
 
     def _use(self, engine: Engine) -> None:
         self._engine, self._inner = engine, engine._run
+        engine.blocks = True  # what happens may take long, so async clients call it in threads, as they do for a disk
         self._at_the_end = False
         self._broken: LedgerError | None = None
         engine._run = self._transaction  # type: ignore[method-assign]

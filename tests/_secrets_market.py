@@ -34,7 +34,7 @@ class Watched(Ledger):
     seen: Seen
 
     def submit(self, change: Submit) -> LedgerRow | None:
-        header = change.payment.header or ""
+        header = change.header
         content = base64.b64decode(header)
         signature = json.loads(content)["payload"]["signature"]
         inside = base64.b64encode(content[48:96]).decode()  # some digits of the signature

@@ -16,7 +16,7 @@ from ._http.request import Request, encode_body
 from ._http.response import decode_raw, validated
 from ._http.retry import Operation
 from ._values.details import TokenDetails
-from ._values.http import RawResponse
+from ._values.http import RawResponse, json_bytes
 from ._values.text import display, printable, real, without_keys
 from .errors import APIResponseError, InvalidArgumentError
 from .models.market import (
@@ -88,7 +88,7 @@ class Endpoint(Generic[D]):
         if tokens is not None:
             content = {"tokens": [_item(one) for one in tokens], **content}
         decode = partial(decode_answer, self.answer)
-        request = Request("POST", self.path, decode, body=encode_body(content), operation=Operation.QUERY)
+        request = Request("POST", self.path, decode, body=json_bytes(content), operation=Operation.QUERY)
         return MarketRequest(request, *_counted(tokens or ()))
 
 

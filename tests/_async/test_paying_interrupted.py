@@ -145,21 +145,25 @@ async def test_a_signature_that_cannot_be_written_down_changes_nothing(after: bo
     await shop.end()
 
 
-async def test_closed_by_somebody_else_it_is_not_sent_again() -> None:
-    """A person whose clock is wrong marks a payment while this call waits to hand it over again."""
+@each_of("paid", [False, True])
+async def test_a_payment_that_a_person_marks_meanwhile_is_not_resent(paid: bool) -> None:
+    """While the call waits to resend it. Its nonce is signed again if it was not paid, and this call signs no other."""
     shop = Shop(["bare"])
     await outcome(shop)
     at = shop.ledger.calls.index("resubmit") + 1
     shop = Shop(["bare"])
     shop.ledger.at = at
-    shop.ledger.event = lambda: mark(shop.ledger, shop.ledger.history()[0], paid=False, now=2e9)
-    _, error = await outcome(shop)
-    assert isinstance(error, PaymentOutcomeUnknownError)
-    assert error.payment is not None
-    assert how(error.payment) == "sent, unknown, unpaid by person"
-    assert shop.service.requests == 2  # the offer, and the payment once
-    shop.clock.advance(60)
-    await shop.end()
+    shop.ledger.event = lambda: mark(shop.ledger, shop.ledger.history()[0], paid=paid, now=2e9)
+    result, error = await outcome(shop)
+    (payment,) = shop.ledger.history()
+    assert (result is None, payment.signatures) == (paid, 1 if paid else 2)
+    assert shop.service.requests == (2 if paid else 4)  # an offer, and the payment once, for each signature
+    if paid:
+        assert isinstance(error, PaymentRefusedError)
+        assert (error.code, error.charged) == ("not_live", True)
+    else:
+        shop.clock.advance(60)
+        await shop.end()
 
 
 @each_of("options", [{}, {"max_price": "0.01"}])

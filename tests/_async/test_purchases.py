@@ -23,6 +23,7 @@ from tradesdk import (
     PaymentUndeliveredError,
     TradeError,
 )
+from tradesdk._values.payment import GRACE
 from tradesdk_mock import MockService
 
 from .._clock import VirtualClock
@@ -159,7 +160,11 @@ async def test_what_may_still_be_taken_is_sent_within_the_limits_of_the_call() -
         await client.token_prices(TWO, max_price="0.01")
     assert (refused.value.charged, len(seller.paid)) == ("unknown", 1)
     seller.ahead = 0
-    seller.clock.advance(EXPIRED)
+    assert refused.value.payment is not None
+    seller.clock.advance(refused.value.payment.valid_before + GRACE - 1 - seller.clock.now())
+    with pytest.raises(PaymentRefusedError, match="over_price"):  # clocks differ by some seconds
+        await client.token_prices(TWO, max_price="0.01")
+    seller.clock.advance(1)
     result = await client.token_prices(TWO, max_price="0.01")
     assert result.payment is not None
     assert (result.payment.signatures, len(seller.paid)) == (1, 2)

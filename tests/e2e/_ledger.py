@@ -14,7 +14,7 @@ import json, os, random, signal, sys, threading
 from tests.unit._ledger import ADDRESS, HEADER, NOW, PLENTY, claim, draft, resubmit, submitted, told, trusted
 from tradesdk import Budget, Ledger, LedgerError, PaymentRefusedError, PaymentStage
 from tradesdk.payments import ReasonCode
-from tradesdk.payments.ledger.claims import owner_name
+from tradesdk.payments.buyer import owner_name
 
 
 path = sys.argv[1]

@@ -341,9 +341,10 @@ def test_the_end_of_the_event_loop_does_not_wait_for_it(ends: Callable[[Held], N
     assert len(held.service.authorizations) == 1
 
 
-async def test_it_is_written_down_though_all_threads_are_busy() -> None:
+async def test_it_is_written_down_though_all_threads_are_busy(tmp_path: Path) -> None:
     """Signers that block, for example."""
-    held, wake, left = Held(), threading.Event(), list[bool]()
+    ledger = Ledger(tmp_path / "ledger.sqlite3", sync=False)
+    held, wake, left = Held(ledger=ledger), threading.Event(), list[bool]()
 
     def block() -> None:
         left.append(not wake.wait(30))
@@ -365,3 +366,4 @@ async def test_it_is_written_down_though_all_threads_are_busy() -> None:
             assert left == [], "it waited for a thread"
         finally:
             wake.set()
+    ledger.close()

@@ -79,8 +79,15 @@ def wanted(payment: Payment | None = None, budget: Budget = PLENTY, **changes: A
     """A signature to write down, by an owner whose time has passed; `earlier` is signed again with the new terms."""
     payment, earlier = draft() if payment is None else payment, changes.get("earlier")
     header = changes.pop("header", HEADER)
-    payment = replace(payment if earlier is None else with_terms(earlier, payment), header=header)
-    values: dict[str, Any] = {"earlier": None, "owner": "nobody", "until": 0.0, "over": 0.0, "now": NOW}
+    payment = payment if earlier is None else with_terms(earlier, payment)
+    values: dict[str, Any] = {
+        "header": header,
+        "earlier": None,
+        "owner": "nobody",
+        "until": 0.0,
+        "over": 0.0,
+        "now": NOW,
+    }
     return Submit(payment=payment, origin=payment.origin, budget=budget, **{**values, **changes})
 
 

@@ -945,6 +945,7 @@ def the_newest_reply_of_a_named_purchase_counts(store: Ledger) -> None:
         now = NOW + 30 * 86400 + seconds
         assert store.overview("call", PLENTY, now=now).payment == kept
         assert submit(store, draft("call", purchase="tuesday"), now=now) is None
+        assert submit(store, draft(), now=now) is not None
         assert store.get(first.id) == kept  # it is deleted
 
 

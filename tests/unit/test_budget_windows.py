@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tradesdk import Budget, Ledger, Receipt
 from tradesdk.payments import BudgetDetails, ReasonCode
-from tradesdk.payments.ledger.rules import Sums, budget_refusal, place
+from tradesdk.payments.ledger.rules import Sums, place, refusal
 
 from ._ledger import draft, submitted, told
 
@@ -110,10 +110,11 @@ def test_what_counts_and_when_there_is_room(
             for name, limit in most.items()
         )
 
-    refusal = budget_refusal(amount, counts, sums, budget, has_total=True)
-    assert (refusal is None) == fits(now)
-    if refusal is not None:
-        details = refusal.details
+    before = draft(counted=counts, counts_until=0)  # which has left all windows
+    refused = refusal(amount, before, sums, budget, max_total=counts)
+    assert (refused is None) == fits(now)
+    if refused is not None:
+        details = refused.details
         assert isinstance(details, BudgetDetails)
         moments = sorted(at for one in payments for at in one.leaves() if at > now)
         is_small = all(limit is None or counts <= limit for limit in most.values())

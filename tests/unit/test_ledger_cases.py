@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from tradesdk import Ledger
+from tradesdk.payments.buyer import owner_name
 from tradesdk.payments.ledger import claims
-from tradesdk.payments.ledger.claims import is_dead, owner_name
+from tradesdk.payments.ledger.claims import is_dead
 
 from .._rows import each_of
 from ._ledger import MIDNIGHT, NOW, PLENTY, Machines, claim, submitted
@@ -82,7 +83,7 @@ class WithoutLoading(sqlite3.Connection):
 @pytest.fixture
 def dead() -> str:
     """The owner of a process that has ended."""
-    code = "from tradesdk.payments.ledger.claims import owner_name; print(owner_name())"
+    code = "from tradesdk.payments.buyer import owner_name; print(owner_name())"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -136,22 +137,28 @@ def test_where_signals_cannot_ask_everybody_is_alive(monkeypatch: pytest.MonkeyP
     assert not is_dead(dead)
 
 
+def another_machine() -> None:
+    """Its name is read anew."""
+    claims._host.cache_clear()
+    claims.process_name.cache_clear()
+
+
 def test_two_machines_of_one_name_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = set()
     for boot, space in (("one", "a"), ("two", "a"), ("one", "b")):
-        claims._host.cache_clear()
+        another_machine()
         monkeypatch.setattr(claims, "_boot_id", lambda boot=boot: boot)
         monkeypatch.setattr(claims, "_pid_namespace", lambda space=space: space)
         hosts.add(owner_name().split(":")[0])
-    claims._host.cache_clear()
+    another_machine()
     assert len(hosts) == 3
 
 
 def test_a_host_name_cannot_break_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    claims._host.cache_clear()
+    another_machine()
     monkeypatch.setattr("tradesdk.payments.ledger.claims.socket.gethostname", lambda: "odd:name \n" + "x" * 300)
     name = owner_name()
-    claims._host.cache_clear()
+    another_machine()
     assert name.count(":") == 2
     assert name.isprintable()
     assert len(name) < 120

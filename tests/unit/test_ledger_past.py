@@ -100,7 +100,6 @@ def test_a_full_hour_makes_a_refusal_no_slower() -> None:
     [
         (schema.FIND, ("a", 0, 0, 0, 0, 0), "standing"),
         (schema.SUMS, (0, 0), "SEARCH sums"),
-        (schema.OLDEST_REPLY, (), "INDEX kept"),
         (schema.BY_RUN, ("r", ""), "runs"),
         (schema.FORGET, (0,), "kept"),
         (schema.newest_of(2)[0], ("answered", 9, 9) * 3 + ("sent", 9, 9) * 3 + (9,), "by_stage"),

@@ -269,6 +269,32 @@ def test_after_ten_minutes_it_is_another_purchase() -> None:
     assert (driver.done, result.payment.nonce == first.nonce) == (PLAIN, False)
 
 
+@each_of(("ahead", "later", "same"), [(100, 599, True), (100, 650, False), (-100, 650, True), (-100, 750, False)])
+def test_ten_minutes_are_longer_if_the_clock_may_have_been_set_forward(ahead: float, later: float, same: bool) -> None:
+    """Since the first signature, when the service's time is known to be behind; not when it is ahead."""
+    driver = Driver()
+    driver.buyer.budget, driver.seller.ahead, driver.seller.clock = Budget(total="0.12"), ahead, driver.clock
+    first = in_doubt(driver)
+    driver.clock.advance(later)
+    driver.seller.sold = None
+    assert (driver.run(driver.begin()).payment.nonce == first.nonce) == same
+
+
+def test_ten_minutes_that_end_while_it_signs_change_nothing() -> None:
+    """What the call has seen as the same purchase stays that: it signs the same nonce again, and looks once."""
+    driver = Driver()
+    first = in_doubt(driver)
+    driver.clock.advance(599)
+    driver.seller.sold, driver.done = None, []
+    steps = driver.begin()
+    effect = next(steps)
+    while not isinstance(effect, Sign):
+        effect = steps.send(driver.carry_out(effect))
+    driver.clock.advance(2)
+    result = driver.run(steps, effect)
+    assert (driver.done, result.payment.nonce == first.nonce) == ([*PLAIN[:2], "Sync", *PLAIN[2:]], True)
+
+
 def test_an_answer_is_not_taken_from_a_call_that_still_works_on_it() -> None:
     """A late answer to an earlier call: the later one may be about to get its own."""
     driver = Driver()

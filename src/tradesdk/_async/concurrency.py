@@ -198,7 +198,7 @@ class AsyncUnderWay:
 async def in_thread(function: Callable[P, T], *args: P.args, **given: P.kwargs) -> T:
     """Call a blocking function in a thread, to its end even if canceled meanwhile; then raise the cancellation.
 
-    The blocking twin calls it directly: `scripts/unasync.py` removes this and the next two functions.
+    The blocking twin calls it directly: `scripts/unasync.py` removes this and the next three functions.
     """
     await checkpoint_if_cancelled()
     return await always_in_thread(function, *args, **given)
@@ -213,6 +213,13 @@ async def in_own_thread(function: Callable[P, T], *args: P.args, **given: P.kwar
     """As `always_in_thread`, in a thread beyond anyio's limit: the threads within it may all be busy for long."""
     step = partial(anyio.to_thread.run_sync, partial(function, *args, **given), limiter=anyio.CapacityLimiter(1))
     return await run_to_completion(step)
+
+
+async def in_thread_if(blocks: bool, function: Callable[P, T], *args: P.args, **given: P.kwargs) -> T:
+    """As `in_own_thread` if `function` blocks; else call it here: a thread takes longer than a short function."""
+    if blocks:
+        return await in_own_thread(function, *args, **given)
+    return function(*args, **given)
 
 
 def require_asyncio(what: str) -> None:

@@ -21,10 +21,9 @@ from .._values.payment import Payment, origin_of
 from ..errors import APIError, ConfigError, TradeError
 from ..payments import effects
 from ..payments import purchase as steps
-from ..payments.buyer import Buyer, PurchaseIntent, look, quote, sign
+from ..payments.buyer import Buyer, PurchaseIntent, look, owner_name, quote, sign
 from ..payments.effects import Answer, Effect, Steps
 from ..payments.ledger.changes import Collect, LedgerChange, LedgerRow, Record, ReleaseClaim, Reopen, Submit
-from ..payments.ledger.claims import owner_name
 from ..payments.purchases import item_name, purchase_name
 from ..payments.results import DryRun, MarketResult, Quote
 from .chain_proofs import AsyncChainProofs
@@ -32,8 +31,7 @@ from .concurrency import (
     AsyncKeyedLock,
     AsyncUnderWay,
     always_in_thread,
-    in_own_thread,
-    in_thread,
+    in_thread_if,
     raise_cancellation,
     sleep,
 )
@@ -75,7 +73,8 @@ class AsyncPurchaseDriver:
 
     async def quote(self, call: MarketRequest[Any], max_price: int | None = None, purchase: str | None = None) -> Quote:
         """The published price, and what the budgets leave."""
-        return await in_thread(quote, self.buyer, self._intent(call, max_price, purchase))
+        buyer = self.buyer
+        return await in_thread_if(buyer.ledger._blocks, quote, buyer, self._intent(call, max_price, purchase))
 
     async def buy(
         self,
@@ -227,7 +226,7 @@ class AsyncPurchaseDriver:
             result: Any = None
             match effect:
                 case effects.Look(at, since):
-                    result = await in_thread(look, buyer, intent, at, since)
+                    result = await in_thread_if(buyer.look_blocks, look, buyer, intent, at, since)
                 case effects.Sync():
                     await self.sync_clock()
                 case effects.Balance():
@@ -244,11 +243,14 @@ class AsyncPurchaseDriver:
                 case effects.Slot():
                     slot = await paid.claim(call.request, give_up)
                 case effects.Sign(terms, seen, owner):
-                    result = await ask_signer(sign(buyer, intent, terms, seen, owner))
+                    result = await ask_signer(
+                        sign(buyer, intent, terms, seen, owner),
+                        blocks=buyer.signer_blocks,  # async only
+                    )
                     if (listener := log_events.listener) is not None:
                         listener.note("sign", logging.INFO, {"payment_id": result.payment.id})
                 case effects.Write(row, change):
-                    await in_own_thread(write, row, change)  # blocking signers may use all threads of the limit
+                    await in_thread_if(buyer.ledger._blocks, write, row, change)
                     return
                 case effects.Send(payment):
                     claim, slot = slot, None
@@ -280,12 +282,11 @@ class AsyncPurchaseDriver:
                             exchange.close()
                             if held is not None:
                                 raise held
+                            await raise_cancellation()  # async only
                         if slot is not None and not isinstance(
                             effect, effects.Sign | effects.Write | effects.Verify | effects.Send
                         ):
                             await give_back()
-                        if isinstance(effect, effects.HandOver):  # async only
-                            await raise_cancellation()  # async only
                         await carry_out(effect)
                     except TradeError as error:
                         if not results:  # otherwise the response is there, but is not readable

@@ -12,9 +12,13 @@ from .concurrency import in_thread
 T = TypeVar("T")
 
 
-async def ask_signer(steps: Asked[T]) -> T:
-    """Run a generator that asks a signer: blocking methods in a thread; awaitables are awaited here."""
-    found = await in_thread(advance, steps, partial(next, steps))
+async def ask_signer(steps: Asked[T], *, blocks: bool = True) -> T:
+    """Run a generator that asks a signer: blocking methods in a thread; awaitables are awaited here.
+
+    `blocks`: whether the signer's methods may block.
+    """
+    first = partial(next, steps)
+    found = await in_thread(advance, steps, first) if blocks else advance(steps, first)
     while not isinstance(found, Done):
         given, failed = None, None
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, unquote, urlencode
 
+from .._values.http import json_bytes
 from ..errors import InvalidArgumentError
 from .response import decode_model, decode_page
 from .retry import Operation
@@ -165,7 +165,7 @@ def encode_query(query: Mapping[str, Any]) -> str:
 
 def encode_body(body: Any) -> bytes:
     try:
-        return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        return json_bytes(body)
     except (TypeError, ValueError, RecursionError) as error:
         hint = "pass dicts, lists, texts, finite numbers, True, False and None only"
         raise InvalidArgumentError(f"the body cannot be sent as JSON: {error}", hint=hint) from None

@@ -22,10 +22,9 @@ from .._values.payment import Payment, origin_of
 from ..errors import APIError, ConfigError, TradeError
 from ..payments import effects
 from ..payments import purchase as steps
-from ..payments.buyer import Buyer, PurchaseIntent, look, quote, sign
+from ..payments.buyer import Buyer, PurchaseIntent, look, owner_name, quote, sign
 from ..payments.effects import Answer, Effect, Steps
 from ..payments.ledger.changes import Collect, LedgerChange, LedgerRow, Record, ReleaseClaim, Reopen, Submit
-from ..payments.ledger.claims import owner_name
 from ..payments.purchases import item_name, purchase_name
 from ..payments.results import DryRun, MarketResult, Quote
 from .chain_proofs import ChainProofs
@@ -69,7 +68,8 @@ class PurchaseDriver:
 
     def quote(self, call: MarketRequest[Any], max_price: int | None = None, purchase: str | None = None) -> Quote:
         """The published price, and what the budgets leave."""
-        return quote(self.buyer, self._intent(call, max_price, purchase))
+        buyer = self.buyer
+        return quote(buyer, self._intent(call, max_price, purchase))
 
     def buy(
         self,
@@ -238,11 +238,13 @@ class PurchaseDriver:
                 case effects.Slot():
                     slot = paid.claim(call.request, give_up)
                 case effects.Sign(terms, seen, owner):
-                    result = ask_signer(sign(buyer, intent, terms, seen, owner))
+                    result = ask_signer(
+                        sign(buyer, intent, terms, seen, owner),
+                    )
                     if (listener := log_events.listener) is not None:
                         listener.note("sign", logging.INFO, {"payment_id": result.payment.id})
                 case effects.Write(row, change):
-                    write(row, change)  # blocking signers may use all threads of the limit
+                    write(row, change)
                     return
                 case effects.Send(payment):
                     claim, slot = slot, None

@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import secrets
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from .._http.log_events import event
-from .._http.service_time import MAX_DIFFERENCE, REPORTED, Moment, ServiceClock
+from .._http.service_time import REPORTED, Moment, ServiceClock
 from .._system.clock import Clock
 from .._system.interrupts import failures
 from .._values.payment import Payment, SignedHeader
@@ -22,7 +23,7 @@ from ..errors import PaymentRefusedError
 from .budget import Budget, Spending
 from .guards import choose, validity
 from .ledger.changes import Overview, Submit, with_terms
-from .ledger.claims import LONGEST_CLAIM
+from .ledger.claims import LONGEST_CLAIM, process_name
 from .ledger.rules import EmptyWallet, Sums, addresses, empty_of, recipients_of, secret_of
 from .messages import balance_too_small, over_limits, purchase_secret_changed, signer_failed
 from .protocol import Offer, Requirement, encode_payment
@@ -135,13 +136,23 @@ class Buyer:
         return self._payer
 
     @property
+    def look_blocks(self) -> bool:
+        """Whether `look` may block: it reads a file or asks a server, or loads the wallet."""
+        return self.ledger._blocks or (self.wallet is not None and self._payer is None)
+
+    @property
+    def signer_blocks(self) -> bool:
+        """Whether `sign` may block: it asks a person or a server, or takes long."""
+        return not (type(self.wallet) is LocalSigner and self.wallet._is_fast)
+
+    @property
     def is_contract(self) -> bool:
         """Whether the wallet is a smart contract."""
         return is_contract(self.signer)
 
     def since(self, now: float) -> float:
         """The earliest creation time of an unnamed payment to continue. The clock may have been set forward since."""
-        return now - self.continue_for - min(max(0.0, -self.time.difference), MAX_DIFFERENCE)
+        return now - self.continue_for - max(0.0, -self.time.difference)
 
     def signature(self, payment: Payment) -> Asked[bytes]:
         signer = self.signer
@@ -163,6 +174,11 @@ class Terms(NamedTuple):
     offer: Offer
     requirement: Requirement
     funded: bool = False
+
+
+def owner_name() -> str:
+    """A new name for a call, to claim payments with."""
+    return f"{process_name(os.getpid())}:{secrets.token_hex(6)}"
 
 
 def quote(buyer: Buyer, intent: PurchaseIntent) -> Quote:
@@ -199,11 +215,8 @@ def check_wallet(
 ) -> bool:
     """Check that the wallet has enough. `balance`: by a node, in micro-dollars; None: none was asked, or none answered.
 
-    Returns:
-        Whether a node says that it has enough.
-
-    Raises:
-        PaymentRefusedError: it has too little, or another purchase is already asking the service.
+    Returns whether a node says that it has enough. Raises `PaymentRefusedError` if it has too little, or if another
+    purchase is already asking the service.
     """
     most = intent.amount if intent.max_price is None else min(intent.amount, intent.max_price)
     buyer.asks_balance = balance is not None and balance < most  # a node that failed is not asked at each call
@@ -301,7 +314,8 @@ def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, own
     identifier = (payment.id if number == 1 else f"{payment.id}_{number}") if payment.identified else None
     header = SignedHeader(encode_payment(offer, requirement, payment, signature, identifier=identifier))
     return Submit(
-        payment=replace(payment, header=header),
+        payment=payment,
+        header=header,
         earlier=terms.earlier,
         origin=intent.origin,
         budget=buyer.budget,

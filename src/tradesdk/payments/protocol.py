@@ -187,13 +187,13 @@ def read_receipt(headers: Mapping[str, str]) -> tuple[Receipt | None, str | None
     return receipt, None
 
 
-def receipt_warnings(receipt: Receipt | None, payment: Payment) -> tuple[str, ...]:
-    """The differences between the receipt of an answer and what was signed, one line each.
+def receipt_warnings(receipt: Receipt | None, payment: Payment, problem: str | None = None) -> tuple[str, ...]:
+    """The differences between the receipt of an answer and what was signed, one line each; or why it is unreadable.
 
     A missing field is not a difference, except the transaction.
     """
     if receipt is None:
-        return ()
+        return () if problem is None else (problem,)
     warnings = []
     if not receipt.success:
         reason = f" ({printable(receipt.error_reason, 120)})" if receipt.error_reason else ""

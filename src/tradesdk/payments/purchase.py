@@ -53,7 +53,18 @@ from ..errors import (
     PaymentRefusedError,
     TradeError,
 )
-from .buyer import Buyer, PurchaseIntent, Terms, check_earlier, check_wallet, drafted, guarded, new_nonce, quote
+from .buyer import (
+    Buyer,
+    PurchaseIntent,
+    Terms,
+    check_earlier,
+    check_wallet,
+    drafted,
+    guarded,
+    new_nonce,
+    owner_name,
+    quote,
+)
 from .effects import (
     Answer,
     Ask,
@@ -74,12 +85,11 @@ from .effects import (
     Write,
 )
 from .ledger.changes import Collect, LedgerRow, Overview, Record, Redate, ReleaseClaim, Reopen, Resubmit, Submit
-from .ledger.claims import LONGEST_CLAIM, owner_name
+from .ledger.claims import LONGEST_CLAIM
 from .ledger.rules import NextStep, latest_end, next_step, refusal, total_refusal
 from .messages import (
     blocking_error,
     final_error,
-    in_doubt,
     in_progress,
     outcome_error,
     purchase_changed,
@@ -116,7 +126,8 @@ def purchase(
 
     row: LedgerRow  # the payment as this call knows it
     before: Payment | None = None  # the payment before this call signed
-    tries: Tries  # what this call knows of its signature
+    tries = Tries()  # what this call knows of its signature
+    is_sending = False  # whether `row` is the payment that it sends
     started: Moment | None  # when this call first sent it
     end: Report | None = None  # what is written if the call ends here; None: it has claimed nothing
     reply: bytes | None = None  # the answer for the caller
@@ -139,34 +150,16 @@ def purchase(
         )
         row = yield Write(row, change)
 
-    def raise_doubt(problem: TradeError, reason: str) -> Steps[None]:
-        """Nothing can be sent any more. Raise an error if the payment may have been taken."""
-        if isinstance(problem, APIError | LedgerError):
-            problem.payment = row.payment
-        if isinstance(problem, APIError):
-            problem.retries = tries.resends
-        if tries.in_doubt:
-            if end is not None and end.is_settled:
-                yield from record(end)
-            known = None if end is None else outcome_error(row.payment, replace(end, reason=reason), None)
-            raise (known or in_doubt(row.payment, reason)) from problem
-
     def finds_room(refused: PaymentRefusedError, terms: Terms) -> Steps[bool]:
         """Whether a call that a budget refuses looks again, as the witness proved something. Nothing was written."""
         nonlocal proves
         asks, proves = proves and refused.code == "over_budget", False
         return asks and (yield Prove(terms))
 
-    def wait_for_other(payment: Payment) -> Steps[None]:
-        nonlocal pause
-        if resumed is not None or clock.monotonic() + pause > give_up:
-            raise in_progress(payment, is_resumed=keep, where=" in another process")
-        yield Sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
-
-    def has_answer(row: LedgerRow) -> bool:
-        """Whether another call got the answer and stored it: the next look collects it."""
-        return next_step(row.payment, at.latest) is NextStep.COLLECT
+    def check_nonce(found: LedgerRow | None) -> None:
+        """A call signs no second nonce, even if somebody has closed the payment that it sends."""
+        if is_sending and (found is None or found.payment.id != row.payment.id):
+            raise blocking_error(row.payment)
 
     def is_late() -> bool:
         """Whether verifiers would refuse the payment, as too little of its validity is left."""
@@ -177,28 +170,39 @@ def purchase(
         return at.latest if started is None else max(at.latest, started.latest + at.monotonic - started.monotonic)
 
     def close(error: Exception) -> Steps[None]:
-        """Write down what is known when the call ends with an error. The next equal call gets an unread answer."""
+        """Write down what is known when the call ends with an error. The next equal call gets an unread answer.
+
+        If the payment may have been taken, and the error does not say so, raise one that does.
+        """
         nonlocal end, at, row
         if isinstance(error, Ended) and error.is_sent:
             end = replace(tries.unsent("interrupted"), meaning=OPEN, sent=True)
-        if reply is None and (end is None or row.owner != owner):
+        if reply is not None or (end is not None and row.owner == owner):
+            at = time.moment(clock)
+            last = ReleaseClaim(owner=owner) if reply is None else Reopen(owner=owner, reply=reply)
+            if end is None:
+                row = yield Write(row, last)
+            else:
+                yield from record(end, last)
+        says_so = isinstance(error, PaymentError) and not isinstance(error, LedgerError)
+        if not is_sending or says_so or not isinstance(error, TradeError):
             return
-        if isinstance(error, LedgerError) and error.payment is None:
+        if isinstance(error, APIError | LedgerError):
             error.payment = row.payment
-        at = time.moment(clock)
-        last = ReleaseClaim(owner=owner) if reply is None else Reopen(owner=owner, reply=reply)
-        if end is None:
-            row = yield Write(row, last)
-        else:
-            yield from record(end, last)
+        if isinstance(error, APIError):
+            error.retries = tries.resends
+        known = outcome_error(row.payment, replace(end or tries.unsent(""), reason=error.message), None)
+        if tries.in_doubt and known is not None:
+            raise known from error
 
     try:
         while True:
             # Look.
-            at, before, end = time.moment(clock), None, None
+            at = time.moment(clock)
             seen: Overview = yield Look(at, since)
-            since = seen.since
             found, step = seen.row, NextStep.SIGN
+            check_nonce(found)
+            since, before, end, is_sending = seen.since, None, None, False
             if found is None and resumed is not None:
                 found = LedgerRow(resumed)  # the payment is missing: the database was restored from a backup
             if found is None:
@@ -212,8 +216,11 @@ def purchase(
                     raise purchase_changed(payment)
                 step = next_step(payment, at.latest + MARGIN)
                 is_ready = step is NextStep.REFUSE or (step is NextStep.COLLECT and payment.purchase is not None)
-                if not (is_ready or found.is_free_for(owner, at.local)):
-                    yield from wait_for_other(payment)
+                if not (is_ready or found.is_free_for(owner, at.local)):  # another call works on it
+                    if keep or clock.monotonic() + pause > give_up:
+                        raise in_progress(payment, is_resumed=keep, where=" in another process")
+                    yield Sleep(pause)
+                    pause = min(2 * pause, _LONGEST_PAUSE)
                     continue
                 is_early = payment.created > latest_end(at.local)
                 if (is_early or (payment.is_open and step is not NextStep.RESEND)) and not at.is_known:
@@ -240,10 +247,8 @@ def purchase(
                             reply = None
                             continue
                     yield HandOver()
-                    if is_ours:
-                        payment = replace(payment, waits=False, reply=kept if keep else None)
                     warnings = token_warnings(intent.path, intent.body, data)
-                    return _again(data, intent.quote(seen.spending), payment, warnings)
+                    return _bought(data, intent.quote(seen.spending), payment, warnings, keep=keep, again=True)
 
             is_claimed = found is None or step is NextStep.SIGN
             if found is None or step is NextStep.SIGN:
@@ -267,8 +272,7 @@ def purchase(
                     raise refused
                 yield Slot(earlier, terms)
                 submit: Submit = yield Sign(terms, seen, owner)
-                tries = Tries() if earlier is None else Tries.after(earlier)
-                before = earlier or replace(submit.payment, header=None)
+                before = earlier or submit.payment
                 try:
                     submitted: LedgerRow | None = yield Write(seen.row, submit)
                 except PaymentRefusedError as problem:  # nothing was written
@@ -280,7 +284,7 @@ def purchase(
                     raise refused
                 if submitted is None:  # another call was faster, or there is room now
                     continue
-                row, started = submitted, None
+                row, started, tries = submitted, None, Tries() if earlier is None else Tries.after(earlier)
                 if verifies and buyer.is_contract:
                     verifies = False
                     end = replace(tries.unsent("interrupted"), meaning=OPEN, sent=True)  # a node may send it
@@ -299,14 +303,11 @@ def purchase(
                     check_earlier(buyer, intent, row.payment, seen.limits, at)
                 tries = Tries.after(row.payment, expired=step is NextStep.ASK)
 
+            is_sending = True
             while True:  # until the outcome is known or time is up; `break`: look again
                 if not is_claimed or end is not None:
                     # Take a slot, and write down that the same bytes are sent.
-                    try:
-                        yield Slot(row.payment, None)
-                    except TradeError as full:
-                        yield from raise_doubt(full, full.message)
-                        raise
+                    yield Slot(row.payment, None)
                     at = time.moment(clock)
                     if is_late():  # the wait was too long
                         if end is not None:
@@ -321,22 +322,9 @@ def purchase(
                             max_total=intent.max_total,
                             now=at.local,
                         )
-                        try:
-                            row = yield Write(row, resubmit)
-                        except LedgerError as problem:
-                            yield from raise_doubt(problem, f"the ledger cannot be written: {problem.message}")
-                            raise
-                        if not row.mine and has_answer(row):
+                        row = yield Write(row, resubmit)
+                        if not row.mine:  # another call was faster
                             break
-                        if not row.mine and end is None:
-                            yield from wait_for_other(row.payment)
-                            break
-                        if not row.mine:
-                            if row.payment.is_open:
-                                raise in_doubt(row.payment, "another call has continued it")
-                            if row.payment.paid or not tries.in_doubt:
-                                raise blocking_error(row.payment)
-                            raise in_doubt(row.payment, "it was closed meanwhile")
                 # Send.
                 payment, end = row.payment, tries.unsent("interrupted")
                 at = time.moment(clock)
@@ -353,9 +341,6 @@ def purchase(
                     lost, is_sent = error, isinstance(error, APIConnectionError) and error.sent
                     report = classify_failure(failure_of(error), error.message, sent=is_sent)
                     at = time.moment(clock)
-                except TradeError as error:  # the client is closed, for example
-                    yield from raise_doubt(error, error.message)
-                    raise
                 else:
                     response, lost = answer.response, answer.problem
                     status = Failure(FailureCause.STATUS, answer.response.status, answer.response.headers)
@@ -377,16 +362,20 @@ def purchase(
                             ends = Collect(owner=owner, keep=keep) if buyer.collect else ReleaseClaim(owner=owner)
                             yield from record(end, ends)
                             yield HandOver()
-                            warnings = receipt_warnings(end.receipt, payment)
+                            warnings = receipt_warnings(end.receipt, payment, end.receipt_problem)
                             warnings += token_warnings(intent.path, intent.body, data)
-                            return _delivered(data, intent.quote(seen.spending), row, end, warnings, keep=keep)
+                            if row.unwritten is not None:
+                                text = f"the delivery could not be written to the ledger: {row.unwritten.message}"
+                                warnings = (text, *warnings)
+                            text = "payment %(payment_id)s: %(reason)s"
+                            for warning in warnings:
+                                event("payment_warning", text, payment_id=payment.id, reason=warning)
+                            return _bought(data, intent.quote(seen.spending), row.payment, warnings, keep=keep)
                     end = replace(end, meaning=UNDELIVERED, reason=lost.message)
                 if wait is not None:
-                    if end.sent:
-                        yield from record(end.before_resending())
+                    if end.sent:  # the answer may still come after the wait, and a receipt would end the payment
+                        yield from record(replace(end, receipt=None))
                     if row.unwritten is not None:
-                        text = f"{end.reason}; and the ledger failed: {row.unwritten.message}"
-                        yield from raise_doubt(row.unwritten, text)
                         raise row.unwritten
                     text = "payment %(payment_id)s: %(reason)s; resending it in %(wait).1f s"
                     event("payment_resent", text, payment_id=payment.id, reason=end.reason, wait=wait)
@@ -395,7 +384,7 @@ def purchase(
                     if not is_late():  # if it is, the wait took longer than planned
                         continue
                 yield from record(end, ReleaseClaim(owner=owner))
-                if has_answer(row):
+                if next_step(row.payment, at.latest) is NextStep.COLLECT:  # another call got it
                     break
                 if not signs:
                     raise final_error(row.payment, end, lost, response, tries.resends)
@@ -406,14 +395,17 @@ def purchase(
         raise
 
 
-def _again(data: T, published: Quote, payment: Payment, warnings: tuple[str, ...]) -> MarketResult[T]:
+def _bought(
+    data: T, published: Quote, payment: Payment, warnings: tuple[str, ...], *, keep: bool, again: bool = False
+) -> MarketResult[T]:
+    reply = payment.reply if keep or payment.purchase is not None else None
     return MarketResult(
         data=data,
         quote=published,
-        payment=payment,
+        payment=replace(payment, waits=False, reply=reply),
         receipt=payment.receipt,
         warnings=warnings,
-        again=True,
+        again=again,
         answered_at=datetime.fromtimestamp(payment.updated, UTC),
     )
 
@@ -423,27 +415,6 @@ def _free(buyer: Buyer, answer: Answer, published: Quote) -> MarketResult[Any]:
     return MarketResult(data=answer.data, quote=published, answered_at=answered_at)
 
 
-def _delivered(
-    data: T, published: Quote, row: LedgerRow, report: Report, warnings: tuple[str, ...], *, keep: bool
-) -> MarketResult[T]:
-    payment = row.payment
-    if row.unwritten is not None:
-        warnings = (f"the delivery could not be written to the ledger: {row.unwritten.message}", *warnings)
-    if report.receipt_problem is not None:
-        warnings += (report.receipt_problem,)
-    for warning in warnings:
-        event("payment_warning", "payment %(payment_id)s: %(reason)s", payment_id=payment.id, reason=warning)
-    is_kept = keep or payment.purchase is not None
-    return MarketResult(
-        data=data,
-        quote=published,
-        payment=replace(payment, waits=False, reply=payment.reply if is_kept else None),
-        receipt=report.receipt,
-        warnings=warnings,
-        answered_at=datetime.fromtimestamp(payment.updated, UTC),
-    )
-
-
 def dry_run(
     buyer: Buyer, intent: PurchaseIntent, request: Request[Any], policy: RetryPolicy, give_up: float
 ) -> Steps[DryRun]:
@@ -451,6 +422,8 @@ def dry_run(
     steps = purchase(buyer, intent, request, policy, give_up)
     seen: Overview | None = None
     refused: PaymentError | None = None
+    fields: dict[str, str] | None = None
+    requirement: dict[str, Any] | None = None
     try:
         effect = next(steps)
         while not isinstance(effect, Refuse | Slot | Write):
@@ -460,34 +433,28 @@ def dry_run(
                 if result.row is not None:  # a call that works on it would change nothing here
                     result = replace(result, row=replace(result.row, owner=None))
             effect = steps.send(result)
-        published = quote(buyer, intent) if seen is None else intent.quote(seen.spending)
-        if isinstance(effect, Write):
-            existing = None if effect.row is None else effect.row.payment
-            return DryRun(quote=published, existing=existing)  # its answer is in the ledger
         refused = effect.error if isinstance(effect, Refuse) else None
-        if effect.terms is not None:
-            draft = drafted(buyer, intent, effect.terms, new_nonce(), buyer.time.moment(buyer.clock))
-            fields = authorization(draft)
-            if intent.name is not None and effect.earlier is None:
+        if isinstance(effect, Write):  # the answer is in the ledger
+            existing = None if effect.row is None else effect.row.payment
+        elif effect.terms is None:
+            existing = effect.earlier
+            fields = None if existing is None else authorization(existing)
+        else:
+            existing, requirement = effect.earlier, effect.terms.requirement.raw
+            fields = authorization(drafted(buyer, intent, effect.terms, new_nonce(), buyer.time.moment(buyer.clock)))
+            if intent.name is not None and existing is None:
                 del fields["nonce"]  # only the key can compute it
-            requirement = effect.terms.requirement.raw
-            return DryRun(
-                quote=published,
-                authorization=fields,
-                requirement=requirement,
-                existing=effect.earlier,
-                refusal=refused,
-            )
-        existing = effect.earlier
     except StopIteration as done:
         return DryRun(quote=done.value.quote, existing=done.value.payment)
     except PaymentError as error:
-        refused, existing = error.with_traceback(None), error.payment
+        refused, existing, requirement = error.with_traceback(None), error.payment, None
+        fields = None if existing is None else authorization(existing)
     finally:
         steps.close()
     return DryRun(
         quote=quote(buyer, intent) if seen is None else intent.quote(seen.spending),
-        authorization=None if existing is None else authorization(existing),
+        authorization=fields,
+        requirement=requirement,
         existing=existing,
         refusal=refused,
     )

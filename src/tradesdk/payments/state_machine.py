@@ -75,10 +75,6 @@ class Report:
         is_taken = self.is_settled and self.meaning.stage is PaymentStage.SENT
         return PaymentStage.TAKEN if is_taken else self.meaning.stage
 
-    def before_resending(self) -> Report:
-        """What to write before a wait. The answer may still come after it, and a receipt would end the payment."""
-        return replace(self, receipt=None)
-
 
 _VERIFY_REASONS = frozenset(
     {

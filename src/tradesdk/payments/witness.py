@@ -9,14 +9,13 @@ valid.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from .._values.http import parse_json
+from .._values.http import json_bytes, parse_json
 from .._values.payment import USDC
 from .._values.text import printable
 from .results import AccountCode, ChainVerdict
@@ -43,7 +42,7 @@ _DELEGATED = re.compile(r"0xef0100[0-9a-f]{40}")
 
 
 class NodeFailedError(Exception):
-    """A node gave no usable response; the text says why."""
+    """A node gave no usable response; the text says why. Everything here that asks a node may raise it."""
 
 
 class _RevertedError(NodeFailedError):
@@ -96,22 +95,14 @@ def examine(payments: Sequence[Payment]) -> Questions:
 
 
 def examine_balance(address: str) -> Generator[bytes, bytes, int]:
-    """Ask one node how much USDC an address has, in micro-dollars.
-
-    Raises:
-        NodeFailedError: the node gave no usable response.
-    """
+    """Ask one node how much USDC an address has, in micro-dollars."""
     call = {"to": USDC, "data": BALANCE_CALL + address[2:].lower().rjust(64, "0")}
     balance = yield from _ask_base("eth_call", [call, "latest"])
     return int(_checked(balance, _WORD, "the balance"), 16)
 
 
 def examine_code(address: str) -> Generator[bytes, bytes, AccountCode]:
-    """Ask one node what code an address has.
-
-    Raises:
-        NodeFailedError: the node gave no usable response.
-    """
+    """Ask one node what code an address has."""
     found = yield from _ask_base("eth_getCode", [address, "latest"])
     code = _checked(found, _BYTES, "the code").lower()
     if code == "0x":
@@ -122,11 +113,7 @@ def examine_code(address: str) -> Generator[bytes, bytes, AccountCode]:
 
 
 def examine_signature(address: str, digest: bytes, signature: bytes) -> Generator[bytes, bytes, bool]:
-    """Ask one node whether the contract at an address accepts a signature.
-
-    Raises:
-        NodeFailedError: the node gave no usable response.
-    """
+    """Ask one node whether the contract at an address accepts a signature."""
     call = {"to": address, "data": call_data(digest, inner_signature(signature))}
     try:
         found = yield from _ask_base("eth_call", [call, "latest"])
@@ -185,7 +172,7 @@ def _ask(*calls: tuple[str, list[Any]]) -> Generator[bytes, bytes, list[Any]]:
         {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         for number, (method, params) in enumerate(calls, 1)
     ]
-    content = yield json.dumps(batch, separators=(",", ":")).encode()
+    content = yield json_bytes(batch)
     try:
         found = parse_json(content)
     except ValueError:

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode
+from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode, SignedHeader
 from ...errors import LedgerError, PaymentRefusedError
 from ..budget import Budget, Spending
 from ..messages import already_known, not_expired, purchase_changed, purchase_secret_changed
@@ -28,7 +28,6 @@ from ..state_machine import Report, Tries
 from . import errors
 from .claims import holds
 from .rules import (
-    Accounts,
     EmptyWallet,
     Sum,
     Sums,
@@ -124,11 +123,7 @@ class LedgerChange:
     now: float = 0.0
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
-        """The row after the change.
-
-        Raises:
-            PaymentError: it is refused.
-        """
+        """The row after the change. Raises a `PaymentError` if it is refused."""
         raise NotImplementedError
 
     def is_of(self, row: LedgerRow) -> bool:
@@ -143,17 +138,18 @@ class LedgerChange:
 class End(LedgerChange):
     """A change after the call has sent something. If it can't be written now, it is written later."""
 
+    def released(self, row: LedgerRow, payment: Payment, *, mine: bool = False) -> LedgerRow:
+        """The row with a payment, and without the claim of the call."""
+        owner, until = (None, 0.0) if self.is_of(row) else (row.owner, row.until)
+        return replace(row, payment=payment, owner=owner, until=until, mine=mine)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseClaim(End):
     """End the claim of a call."""
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
-        return _released(row, row.payment) if self.is_of(row) else row
-
-
-def _released(row: LedgerRow, payment: Payment) -> LedgerRow:
-    return replace(row, payment=payment, owner=None, until=0.0)
+        return self.released(row, row.payment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +165,8 @@ class Submit:
     """Write down a signature before it is sent, if nothing has changed since the call looked.
 
     Attributes:
-        payment: as it was signed, with its header: a new one, or `earlier` with new terms.
+        payment: as it was signed: a new one, or `earlier` with new terms.
+        header: its header.
         earlier: the payment whose nonce it signs again, as it was seen.
         origin: the service's.
         budget: the limits of the call, besides the ledger's.
@@ -185,6 +182,7 @@ class Submit:
     """
 
     payment: Payment
+    header: SignedHeader
     earlier: Payment | None
     origin: str
     budget: Budget
@@ -202,7 +200,8 @@ class Submit:
     def __call__(
         self,
         row: LedgerRow | None,
-        accounts: Accounts,
+        sums: Sums,
+        settings: Mapping[str, str],
         *,
         run: Sum | None,
         other: Payment | None = None,
@@ -216,7 +215,6 @@ class Submit:
         if not self._is_next(row):
             return None
         payment, before, origin = self.payment, None if row is None else row.payment, self.origin
-        settings = accounts.settings
         if other is not None:  # after a change of keys, each name would be paid for again
             return purchase_changed(other, payer=payment.payer)
         recipients, secret, wallet = recipients_of(origin), secret_of(payment.payer), empty_of(payment.payer, origin)
@@ -231,7 +229,7 @@ class Submit:
             amount = payment.amount
             refused = empty.refusal(payment.id, self.now, payer=payment.payer, service=origin, amount=amount)
         limits = limits_of(self.budget, settings, self.max_price)
-        refused = refused or refusal(payment.amount, before, accounts.sums, limits, max_total=self.max_total, run=run)
+        refused = refused or refusal(payment.amount, before, sums, limits, max_total=self.max_total, run=run)
         if refused is not None:
             return refused
         remembered: dict[str, str | None] = {}
@@ -253,12 +251,10 @@ class Submit:
         return found == earlier and is_signable(found, self.over) and row.is_free_for(self.owner, self.now)
 
     def _signed(self, before: Payment | None) -> Payment:
-        payment, submissions, failed = self.payment, 1, 0
+        payment, created, submissions, failed = self.payment, self.now, 1, 0
         counts = to_count(before, payment.amount)
-        if before is None:
-            payment = replace(payment, created=self.now)
-        else:
-            payment = with_terms(before, payment)
+        if before is not None:
+            payment, created = with_terms(before, payment), before.created
             # It was proven unpaid, so what was sent before can no longer be taken.
             if before.paid is not False:
                 submissions, failed = before.submissions + 1, before.settle_failed
@@ -266,12 +262,13 @@ class Submit:
             payment,
             SENT,
             now=self.now,
+            created=created,
             proof=PaymentProof.NONE,
             paid=None,
             code=ReasonCode.NONE,
             reason="",
             counted=counts,
-            header=self.payment.header,
+            header=self.header,
             submissions=submissions,
             settle_failed=failed,
             signatures=payment.signatures + 1,
@@ -283,7 +280,7 @@ class Submit:
         return Record(
             report=(Tries() if earlier is None else Tries.after(earlier)).unsent("interrupted"),
             signatures=self.payment.signatures + 1,
-            before=earlier or replace(self.payment, header=None),
+            before=earlier or self.payment,
             ends=ReleaseClaim(owner=self.owner),
             owner=self.owner,
             now=self.now,
@@ -435,8 +432,7 @@ class Collect(End):
         if waited:
             reply = payment.reply if self.keep or payment.purchase is not None else None
             payment = replace(payment, waits=False, reply=reply)
-        row = _released(row, payment) if self.is_of(row) else replace(row, payment=payment)
-        return replace(row, mine=waited)
+        return self.released(row, payment, mine=waited)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -449,7 +445,7 @@ class Reopen(End):
         payment = row.payment
         if payment.stage is ANSWERED:
             payment = replace(payment, waits=True, reply=payment.reply or self.reply)
-        return _released(row, payment) if self.is_of(row) else replace(row, payment=payment)
+        return self.released(row, payment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ import functools
 import hashlib
 import os
 import re
-import secrets
 import socket
 
 from ..._system.interrupts import failures
@@ -16,9 +15,10 @@ LONGEST_CLAIM = 300
 _SLACK = 30
 
 
-def owner_name() -> str:
-    """A new owner name in this process: `host:pid:random`."""
-    return f"{_host()}:{os.getpid()}:{secrets.token_hex(6)}"
+@functools.cache
+def process_name(pid: int) -> str:
+    """The name of a process on this machine, `host:pid`. The names of its owners begin with it and a `:`."""
+    return f"{_host()}:{pid}"
 
 
 def holds(owner: str, until: float, *, now: float) -> bool:
@@ -33,7 +33,7 @@ def holds(owner: str, until: float, *, now: float) -> bool:
 def is_dead(owner: str) -> bool:
     """Whether an owner was a process on this machine that has ended.
 
-    False for owners on other machines, and for names that `owner_name` did not make.
+    False for owners on other machines, and for names of another form.
     """
     host, _, rest = owner.partition(":")
     pid = rest.partition(":")[0]

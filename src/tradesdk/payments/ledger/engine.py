@@ -74,12 +74,14 @@ class Engine(ABC):
         checks: statements that return what is wrong with the whole database, or `ok`.
         ahead: whole seconds that the database's clock is ahead of this machine's. Claims end by the database's clock.
         late: changes that are written before the next one, which is refused if they can't be.
+        blocks: whether a transaction may wait for a disk or a server.
         is_marked: whether the mark of signed payments exists.
         ending: whether the last transaction was being committed: if that failed, it may be done.
     """
 
     checks: tuple[tuple[str, Sequence[object]], ...] = ()
     ahead = 0
+    blocks = True
     is_marked = True
 
     def __init__(self, shown: str, timeout: float) -> None:
@@ -210,6 +212,7 @@ class SqliteEngine(Engine):
 
     def __init__(self, path: str | None, *, sync: bool, timeout: float) -> None:
         super().__init__(path or "in memory", timeout)
+        self.blocks = path is not None
         self._path = path
         self._sync = sync
         self._busy = -1

@@ -27,20 +27,12 @@ _SIGNED = "-signed"
 
 
 def default_path() -> Path:
-    """`ledger.sqlite3` in `TRADE_HOME`, or else in the platform's data folder of `trade`.
-
-    Raises:
-        ConfigError: there is no home folder.
-    """
+    """`ledger.sqlite3` in `TRADE_HOME`, or else in the platform's data folder of `trade`."""
     return data_folder(os.environ.get("TRADE_HOME"), "the ledger") / "ledger.sqlite3"
 
 
 def open_file(path: str, *, sync: bool, timeout: float) -> sqlite3.Connection:
-    """Connect to the ledger at `path`; create it if it is missing.
-
-    Raises:
-        UnusableLedgerError, OSError, sqlite3.Error: it cannot be used.
-    """
+    """Connect to the ledger at `path`; create it if it is missing."""
     deadline = SystemClock.monotonic() + timeout
     # Read the mark first: it is made after the ledger, so a ledger that is being created is not reported as lost.
     signed = os.path.exists(path + _SIGNED)
@@ -62,11 +54,7 @@ def open_file(path: str, *, sync: bool, timeout: float) -> sqlite3.Connection:
 
 
 def mark_signed(path: str, *, sync: bool) -> None:
-    """Create the mark beside the ledger at `path`, so that a missing ledger is noticed from now on.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """Create the mark beside the ledger at `path`, so that a missing ledger is noticed from now on."""
     try:
         os.close(private_files.create(path + _SIGNED))
     except FileExistsError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -121,11 +121,7 @@ class EmptyWallet:
 
     @classmethod
     def read(cls, text: str) -> EmptyWallet:
-        """Read the setting `empty_of`.
-
-        Raises:
-            ValueError: no release writes such a text.
-        """
+        """Read the setting `empty_of`. Raises `ValueError` for a text that no release writes."""
         payment, since, tried = text.split(" ")
         found = cls(payment, float(since), float(tried))
         try:
@@ -150,11 +146,7 @@ class EmptyWallet:
 
 
 def addresses(text: str | None) -> list[str]:
-    """The known recipients of an origin, oldest first.
-
-    Raises:
-        ValueError: no release writes such a text.
-    """
+    """The known recipients of an origin, oldest first. Raises `ValueError` for a text that no release writes."""
     known = [] if text is None else json.loads(text)
     if not isinstance(known, list) or not all(isinstance(one, str) for one in known):
         raise ValueError("not a list of recipients")
@@ -162,11 +154,7 @@ def addresses(text: str | None) -> list[str]:
 
 
 def by_name(rows: Sequence[Sequence[object]]) -> dict[str, str]:
-    """Settings by name.
-
-    Raises:
-        ValueError: no release writes such a setting.
-    """
+    """Settings by name. Raises `ValueError` for one that no release writes."""
     found: dict[str, str] = {}
     for name, text in rows:
         if not isinstance(name, str) or not isinstance(text, str):
@@ -257,6 +245,7 @@ WINDOWS = (
 )
 """From short to long. The sums by the last unit are kept forever: together they are the total."""
 UNITS = tuple(window.unit for window in WINDOWS)
+LIMITS_AT_A_TIME = tuple(window.limit for window in WINDOWS)
 
 
 def place(counts_until: int) -> tuple[int, ...]:
@@ -301,9 +290,16 @@ class Sums:
 
     def spending(self, budget: Budget) -> Spending:
         """What is spent and held in each window."""
-        hour, day, month = (_together(window.limit, sums, budget) for window, sums in self._windows())
-        total = _together("total", self.units[-1], budget)
+        hour, day, month, total = (self.against(limit, budget) for limit in (*LIMITS_AT_A_TIME, "total"))
         return Spending(last_hour=hour, today=day, this_month=month, total=total, budget=budget)
+
+    def against(self, limit: str, budget: Budget) -> WindowSpending:
+        """What counts against a limit. Nothing counts against `per_call`."""
+        sums: Mapping[int, Sum] = {}
+        if limit != "per_call":
+            sums = self.units[-1] if limit == "total" else self._window(LIMITS_AT_A_TIME.index(limit))
+        counted, held = sum(counted for counted, _ in sums.values()), sum(held for _, held in sums.values())
+        return WindowSpending(spent=counted - held, held=held, limit=getattr(budget, limit))
 
     def without(self, payment: Payment | None) -> Sums:
         """The same without one payment."""
@@ -329,37 +325,17 @@ class Sums:
         """When all windows have room for `amount`, if nothing else is paid; None: now, or never."""
         try:
             at = max(
-                _room(amount, getattr(budget, window.limit), sums, window.end, self.now)
-                for window, sums in self._windows()
+                _room(amount, getattr(budget, window.limit), self._window(number), window.end, self.now)
+                for number, window in enumerate(WINDOWS)
             )
             return datetime.fromtimestamp(math.ceil(at), UTC) if at > self.now else None
         except (OverflowError, ValueError, OSError):
             return None
 
-    def _windows(self) -> Iterator[tuple[Window, Mapping[int, Sum]]]:
-        """The windows, and the sums by their units."""
-        for window, sums, first in zip(WINDOWS, self.units, begin(self.now), strict=True):
-            yield window, {at: one for at, one in sums.items() if at >= first}
-
-
-class Accounts(NamedTuple):
-    """What a ledger knows besides payments.
-
-    Attributes:
-        sums: what is spent and held.
-        settings: settings by name.
-        oldest_reply: when the oldest stored answer was collected, in Unix seconds.
-    """
-
-    sums: Sums
-    settings: Mapping[str, str]
-    oldest_reply: float | None = None
-
-
-def _together(limit: str, sums: Mapping[int, Sum], budget: Budget) -> WindowSpending:
-    held = sum(held for _, held in sums.values())
-    counted = sum(counted for counted, _ in sums.values())
-    return WindowSpending(spent=counted - held, held=held, limit=getattr(budget, limit))
+    def _window(self, number: int) -> Mapping[int, Sum]:
+        """The sums by the units of a window."""
+        first = WINDOWS[number].first(self.now)
+        return {at: one for at, one in self.units[number].items() if at >= first}
 
 
 def _room(amount: int, limit: int | None, sums: Mapping[int, Sum], end: Callable[[int], float], now: float) -> float:
@@ -414,36 +390,26 @@ def refusal(
     `sums`: what all payments count. `before`: the payment whose nonce is signed again. `run`: what the other payments
     of its run count. A `max_total` serves as the budget if there is no other.
     """
-    counts = to_count(before, amount)
+    counts, sums = to_count(before, amount), sums.without(before)
     refused = total_refusal(counts, max_total, run)
-    return refused or budget_refusal(amount, counts, sums.without(before), budget, has_total=max_total is not None)
+    if refused is not None:
+        return refused
+    over = exceeded(amount, counts, sums, budget)
+    if not over:
+        return None if max_total is not None or budget.is_unlimited or budget.is_set else no_budget(amount)
+    # Limits that are too small for it at any time come first.
+    name = min(over, key=lambda one: counts <= (over[one].limit or 0))
+    return over_budget(amount, name, over[name], sums.room_at(counts, budget) if name in LIMITS_AT_A_TIME else None)
 
 
 def exceeded(amount: int, counts: int, sums: Sums, budget: Budget) -> dict[LimitName, WindowSpending]:
     """The limits that leave no room for an amount, and what else counts against each."""
     over: dict[LimitName, WindowSpending] = {}
-    limited: list[LimitName] = [name for name in _ORDER if getattr(budget, name) is not None]
-    if limited:
-        spending, before = sums.spending(budget).by_limit(), counts - amount  # or what was signed before
-        for name in limited:
-            one = spending[name] if name == "per_call" else replace(spending[name], held=spending[name].held + before)
-            if one.counted + amount > (one.limit or 0):
-                over[name] = one
+    for name in _ORDER:
+        limit = getattr(budget, name)
+        if limit is not None:
+            before = 0 if name == "per_call" else counts - amount  # or what was signed before
+            one = sums.against(name, budget)
+            if one.counted + before + amount > limit:
+                over[name] = replace(one, held=one.held + before)
     return over
-
-
-def budget_refusal(
-    amount: int, counts: int, sums: Sums, budget: Budget, *, has_total: bool = False
-) -> PaymentRefusedError | None:
-    """The refusal of an amount for which the budgets leave no room.
-
-    `sums`: what all other payments count. `counts`: what its nonce will count, at least `amount`. A `max_total`
-    (`has_total`) serves as the budget if there is no other.
-    """
-    over = exceeded(amount, counts, sums, budget)
-    if not over:
-        return None if has_total or budget.is_unlimited or budget.is_set else no_budget(amount)
-    # Limits that are too small for it at any time come first.
-    name = min(over, key=lambda one: counts <= (over[one].limit or 0))
-    is_window = name in {window.limit for window in WINDOWS}
-    return over_budget(amount, name, over[name], sums.room_at(counts, budget) if is_window else None)

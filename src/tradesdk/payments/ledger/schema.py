@@ -26,7 +26,7 @@ from ..._values.payment import (
 )
 from ..._values.row import Row
 from .errors import DamagedRowError
-from .rules import END, UNITS, Accounts, Sum, Sums, by_name, moved, place
+from .rules import END, UNITS, Sum, Sums, by_name, moved, place
 
 T = TypeVar("T")
 
@@ -192,8 +192,6 @@ SUMS = " UNION ALL ".join(
         f"{ALL_SUMS} WHERE unit = '{UNITS[-1]}'",
     ]
 )
-# When the oldest stored answer was collected.
-OLDEST_REPLY = f"SELECT min(updated) FROM payments WHERE {_COLLECTED}"  # noqa: S608
 COUNTS = ("counts_until", "counted", "paid", "proof", "amount")
 COUNTED = f"SELECT {', '.join(COUNTS)} FROM payments WHERE {_COUNTS}"  # noqa: S608
 
@@ -234,11 +232,7 @@ def saved(
 
 
 def to_payment(row: Sequence[Any]) -> Payment:
-    """The payment of a row with its claim.
-
-    Raises:
-        ValueError: no release writes such a row.
-    """
+    """The payment of a row with its claim. Raises `ValueError` for a row that no release writes."""
     values = dict(zip(_NAMES, map(checked, _NAMES, row), strict=True))
     for name in _NAMES[len(COLUMNS) :]:
         del values[name]
@@ -294,15 +288,8 @@ def run_sum(rows: Sequence[Row]) -> Sum:
     return spent, held
 
 
-def accounts_of(now: float, sums: Sequence[Row], settings: Sequence[Row], oldest: Sequence[Row]) -> Accounts:
-    ((updated,),) = oldest
-    if updated is not None:
-        read(partial(checked, "updated"), updated)
-    return Accounts(sums_of(sums, now), read(by_name, settings), updated)
-
-
-def settings_of(rows: Sequence[Row]) -> dict[str, str]:
-    return read(by_name, rows)
+def accounts_of(now: float, sums: Sequence[Row], settings: Sequence[Row]) -> tuple[Sums, dict[str, str]]:
+    return sums_of(sums, now), read(by_name, settings)
 
 
 def read(load: Callable[[Any], T], stored: Any) -> T:
@@ -315,11 +302,7 @@ def read(load: Callable[[Any], T], stored: Any) -> T:
 
 
 def checked(name: str, value: Any) -> Any:
-    """A value of a column, checked: SQLite stores any type in any column.
-
-    Raises:
-        ValueError: no release writes such a value in the column.
-    """
+    """A value of a column. Raises `ValueError` for one that no release writes: SQLite stores any type in any column."""
     kind, is_optional = _CELLS[name]
     fits = type(value) is kind and (name not in _MOMENTS or abs(value) < END)
     if not (fits or (value is None and is_optional)):
@@ -353,11 +336,7 @@ def receipt_text(receipt: Receipt) -> str:
 
 
 def receipt_of(text: str) -> Receipt:
-    """The receipt that `receipt_text` wrote.
-
-    Raises:
-        ValueError: no release writes such a text.
-    """
+    """The receipt that `receipt_text` wrote. Raises `ValueError` for any other text."""
     values = json.loads(text)
     if not isinstance(values, dict) or values.keys() != _RECEIPT.keys():
         raise ValueError("not a receipt")

@@ -111,6 +111,11 @@ class Ledger:
     def _use(self, engine: Engine) -> None:
         self._engine = engine
 
+    @property
+    def _blocks(self) -> bool:
+        """Whether its methods may wait for a disk or a server. One in memory takes some microseconds."""
+        return self._engine.blocks
+
     def __repr__(self) -> str:
         engine = getattr(self, "_engine", None)  # a debugger may show one that could not be made
         if engine is None:
@@ -211,9 +216,9 @@ class Ledger:
         reads = _reads(now, fingerprint, since, now if over is None else over, payment_id=payment_id, run=run)
 
         def read(db: Transaction) -> Overview:
-            rows, sums, settings, oldest, *by_run = db.read(*reads)
+            rows, sums, settings, *by_run = db.read(*reads)
             row = self._standing(rows) if payment_id is None else self._seen(rows[0]) if rows else None
-            counted, named, _ = sql.accounts_of(now, sums, settings, oldest)
+            counted, named = sql.accounts_of(now, sums, settings)
             limits = limits_of(budget, named, max_price)
             return Overview(
                 since=since,
@@ -237,7 +242,7 @@ class Ledger:
         """
 
         def read(db: Transaction) -> Spending:
-            sums, settings, _ = sql.accounts_of(now, *db.read(*_accounts(rules.begin(now))))
+            sums, settings = sql.accounts_of(now, *db.read(*_accounts(rules.begin(now))))
             return sums.spending(limits_of(budget, settings, max_price))
 
         return self._engine.run(read)
@@ -262,26 +267,24 @@ class Ledger:
 
         def step(db: Transaction) -> LedgerRow | PaymentRefusedError | None:
             nonlocal is_first
-            rows, sums, settings, oldest, *more = db.read(*reads)
+            rows, sums, settings, *more = db.read(*reads)
             if abs(self._engine.ahead) > MAX_AHEAD:
                 raise errors.clocks_differ(self._engine.shown, self._engine.ahead)
-            accounts = sql.accounts_of(now, sums, settings, oldest)
-            if (accounts.oldest_reply or now) < now - rules.KEPT:
-                db.write((sql.FORGET, (now - rules.KEPT,)))
+            counted, named = sql.accounts_of(now, sums, settings)
             row = self._row(rows[0]) if rows else None
             others = more.pop() if payment.purchase is not None else ()
             other = sql.payment_of(others[0]) if others else None
-            after = change(row, accounts, run=sql.run_sum(more[0]) if more else None, other=other)
+            after = change(row, counted, named, run=sql.run_sum(more[0]) if more else None, other=other)
             if not isinstance(after, LedgerRow):
                 return after
             is_first = bool(after.settings) and rules.recipients_of(change.origin) in after.settings
-            return self._save(db, row, after)
+            return self._save(db, row, after, (sql.FORGET, (now - rules.KEPT,)))
 
         def late() -> Late:
             return self._late(payment.id, payment.signatures + 1, change.undo())
 
         result = self._engine.run(step, write=True, owner=change.owner, late=late)
-        if isinstance(result, PaymentRefusedError):  # raised here, not in the step: the deletions stay
+        if isinstance(result, PaymentRefusedError):  # raised here, as an error in the step ends a connection
             raise result
         if is_first:
             log_recipient(change.origin, payment.pay_to)
@@ -356,8 +359,8 @@ class Ledger:
 
         return Late(payment_id, signatures, change, step)
 
-    def _save(self, db: Transaction, before: LedgerRow | None, after: LedgerRow) -> LedgerRow:
-        """Write a new row or the changes of one, add to the sums, and write settings."""
+    def _save(self, db: Transaction, before: LedgerRow | None, after: LedgerRow, *more: Statement) -> LedgerRow:
+        """Write a new row or the changes of one, add to the sums, and write settings and what `more` there is."""
         payment, had, claim = after.payment, None, {"owner": after.owner, "until": after.until + self._engine.ahead}
         revision = 0
         if before is not None:
@@ -375,7 +378,7 @@ class Ledger:
                 statements.append((sql.NOT_EMPTY, (name, f"{payment.id} %")))
             else:
                 statements.append((sql.SET_SETTING, (name, value)))
-        db.write(*statements)
+        db.write(*statements, *more)
         return replace(after, settings={}, revision=revision)
 
     def _row(self, row: Row) -> LedgerRow:
@@ -442,7 +445,7 @@ class Ledger:
         """
         if self._engine.late:
             try:
-                self._engine.run(_nothing, errors.LATE, write=True)
+                self._engine.run(lambda db: None, errors.LATE, write=True)  # what is late is written first
             except LedgerError as problem:
                 for late in self._engine.late:
                     ledger_failed(problem, late.payment_id)
@@ -468,8 +471,8 @@ def _reads(
 
 
 def _accounts(begin: Sequence[int]) -> tuple[Statement, ...]:
-    """The sums from some units on, the settings, and when the oldest answer was collected."""
-    return (sql.SUMS, begin[:-1]), (sql.SETTINGS, ()), (sql.OLDEST_REPLY, ())
+    """The sums from some units on, and the settings."""
+    return (sql.SUMS, begin[:-1]), (sql.SETTINGS, ())
 
 
 def _run(run: str, without: str) -> Statement:
@@ -479,8 +482,4 @@ def _run(run: str, without: str) -> Statement:
 
 def _setting(db: Transaction, name: str) -> str | None:
     (rows,) = db.read((sql.SETTINGS, ()))
-    return sql.settings_of(rows).get(name)
-
-
-def _nothing(db: Transaction) -> None:
-    """Do nothing: what is late is written before it."""
+    return sql.read(rules.by_name, rows).get(name)

@@ -18,8 +18,7 @@ def is_wrapped(signature: bytes) -> bool:
 def inner_signature(signature: bytes) -> bytes:
     """The wallet's own signature, without the call that deploys the wallet.
 
-    Raises:
-        ValueError: it ends like one with such a call, but has another form.
+    Raises `ValueError` for one that ends as if it had such a call, and has another form.
     """
     if not is_wrapped(signature):
         return signature

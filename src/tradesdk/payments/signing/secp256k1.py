@@ -36,11 +36,12 @@ Sign = Callable[[bytes], bytes]
 class Opened:
     """A key that is ready to sign. Not a dataclass: that import takes a fifth of the time of a first signature."""
 
-    __slots__ = ("address", "purchase_secret", "sign")
+    __slots__ = ("address", "is_fast", "purchase_secret", "sign")
 
-    def __init__(self, address: str, sign: Sign, purchase_secret: Callable[[], bytes]) -> None:
+    def __init__(self, address: str, sign: Sign, is_fast: bool, purchase_secret: Callable[[], bytes]) -> None:
         self.address = address
         self.sign = sign
+        self.is_fast = is_fast
         self.purchase_secret = purchase_secret
 
     def __repr__(self) -> str:
@@ -129,7 +130,7 @@ def opened(key: object) -> Opened | str:
         return "the private key could not be loaded: neither coincurve nor eth-account works here"
 
 
-def _by_coincurve(key: bytes) -> tuple[str, Sign] | None:
+def _by_coincurve(key: bytes) -> tuple[str, Sign, bool] | None:
     try:
         from coincurve import PrivateKey  # type: ignore[import-not-found,unused-ignore] # pyright: ignore
     except ImportError:
@@ -142,10 +143,10 @@ def _by_coincurve(key: bytes) -> tuple[str, Sign] | None:
         signature: bytes = sign_recoverable(digest, None)
         return signature[:64] + _V[signature[64]]
 
-    return address, sign
+    return address, sign, True
 
 
-def _by_eth_account(key: bytes) -> tuple[str, Sign]:
+def _by_eth_account(key: bytes) -> tuple[str, Sign, bool]:
     account = eth_account().from_key(key)  # its `repr` does not show the key
 
     def sign(digest: bytes) -> bytes:
@@ -155,7 +156,7 @@ def _by_eth_account(key: bytes) -> tuple[str, Sign]:
             pass
         raise ConfigError("eth-account could not sign", code="invalid_signer")
 
-    return account.address, sign
+    return account.address, sign, False
 
 
 def _purchase_secret(key: bytes) -> bytes:

@@ -224,6 +224,11 @@ class LocalSigner:
         """The address, checksummed (EIP-55)."""
         return (self.__opened or self.__load()).address
 
+    @property
+    def _is_fast(self) -> bool:
+        """Whether the key is loaded, and coincurve signs with it."""
+        return self.__opened is not None and self.__opened.is_fast
+
     def sign_digest(self, digest: bytes, /) -> bytes:
         """Sign 32 bytes; the result is 65 bytes: r, s, and v as 27 or 28.
 
