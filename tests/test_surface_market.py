@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 import tradesdk
+import tradesdk.payments
 
 from ._rows import each_of
 from .test_surface import HEAVY, LIBRARIES, PUBLIC, loaded_by
@@ -106,17 +107,22 @@ def test_values_about_payments_are_documented() -> None:
         "ChainVerdict",
         "AccountCode",
     ):
-        one = getattr(tradesdk, name)
+        one = getattr(tradesdk, name, None) or getattr(tradesdk.payments, name)
         told = one.__doc__
         for field in dataclasses.fields(one):
             assert f"    {field.name}:" in told, f"{name}.{field.name}"
         for member, value in public_members(one).items():
             if isinstance(value, property) or inspect.isroutine(value):
                 assert inspect.getdoc(value), f"{name}.{member}"
-    for name in ("Ledger", "LocalSigner", "DigestSigner", "TypedDataSigner"):
-        for member, value in public_members(getattr(tradesdk, name)).items():
+    for one in (
+        tradesdk.Ledger,
+        tradesdk.LocalSigner,
+        tradesdk.payments.DigestSigner,
+        tradesdk.payments.TypedDataSigner,
+    ):
+        for member, value in public_members(one).items():
             if isinstance(value, property) or inspect.isroutine(value):
-                assert inspect.getdoc(value), f"{name}.{member}"
+                assert inspect.getdoc(value), f"{one.__name__}.{member}"
 
 
 def test_what_both_flavours_give_is_one_class() -> None:

@@ -173,7 +173,7 @@ def test_a_key_of_somebody_else_is_not_sent(
     profiled: Terminal, service: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inode = (profiled.home / "keys" / "work").stat().st_ino
-    monkeypatch.setattr("tradesdk._local.files.is_foreign", lambda found: found.st_ino == inode)
+    monkeypatch.setattr("tradesdk._local.files.SettingsFile.is_foreign", lambda found: found.st_ino == inode)
     run = profiled("account", "show")
     assert (run.code, "keys/work belongs to somebody else" in run.problem["message"]) == (3, True)
     assert service.seen == []

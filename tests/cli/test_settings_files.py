@@ -132,7 +132,7 @@ def test_a_file_that_others_can_write_is_refused(trade: Terminal) -> None:
 def test_files_of_somebody_else(trade: Terminal, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = configured(trade, "")
     (project / ".trade.toml").write_text('output = "csv"\n')
-    monkeypatch.setattr("tradesdk._local.files.is_foreign", lambda found: True)
+    monkeypatch.setattr("tradesdk._local.files.SettingsFile.is_foreign", lambda found: True)
     assert trade("config", "list").problem["message"] == f"{file} belongs to somebody else"
     file.unlink()
     assert trade("config", "get", "output").out == "auto\n", "that of a project is as if it were not there"

@@ -37,7 +37,7 @@ async def test_both_see_the_same(signer: LocalSigner) -> None:
 
 @pytest.mark.parametrize(("ours", "theirs"), [(TradeClient, httpx.AsyncClient), (AsyncTradeClient, httpx.Client)])
 def test_an_http_client_of_the_other_flavour_is_refused(ours: Any, theirs: Any) -> None:
-    with pytest.raises(ConfigError, match=f"must be an httpx.*, not {theirs.__name__}$"):
+    with pytest.raises(ConfigError, match=f"must be an httpx.*, not {theirs.__name__}\n"):
         ours(
             api_key=KEY, base_url=BASE, http_client=theirs(transport=httpx.MockTransport(lambda _: httpx.Response(200)))
         )
