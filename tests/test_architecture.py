@@ -306,7 +306,7 @@ def names_in(folder: Path) -> set[str]:
 
 def test_both_flavours_have_the_same_names() -> None:
     passed_on = ("Semaphore", "acquire", "release", "KeyedLock", "of")  # the ledger needs them, too
-    threads = ("in_thread", "always_in_thread", "in_own_thread")  # unasync.py takes these away
+    threads = ("in_thread", "in_thread_if", "always_in_thread", "in_own_thread")  # unasync.py takes these away
     shields = (
         "shielded",
         "shielded_within",
