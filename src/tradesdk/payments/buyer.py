@@ -143,7 +143,10 @@ class Buyer:
     @property
     def signer_blocks(self) -> bool:
         """Whether `sign` may block: it asks a person or a server, or takes long."""
-        return not (type(self.wallet) is LocalSigner and self.wallet._is_fast)
+        signer = self.wallet
+        if not isinstance(signer, LocalSigner) or type(signer) is not LocalSigner:  # a subclass may do anything
+            return True
+        return not signer._is_fast
 
     @property
     def is_contract(self) -> bool:

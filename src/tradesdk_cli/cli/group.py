@@ -47,36 +47,31 @@ def _read(param: Any, word: Any) -> Any:
     return kind(word)
 
 
-def _process_value(param: Any, ctx: Any, value: Any) -> Any:
-    """As Typer, but an absent parameter is not parsed at all."""
-    return super(type(param), param).process_value(ctx, value) if value is not None or param.required else None
+class _Light:
+    """A parameter that is parsed without pydantic."""
 
-
-def _coerce(self: Any, value: Any, param: Any, ctx: Any) -> Any:
-    """The value of one word, or a list where the parameter takes several; without pydantic. None without a word."""
-    if value is None:
-        return None
-    return [_read(param, word) for word in value] if isinstance(value, (list, tuple)) else _read(param, value)
-
-
-class LightOption(TyperOption):
-    """An option that is parsed without pydantic."""
-
-    process_value = _process_value
-    coerce = _coerce
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value of one word, or a list where the parameter takes several; None without a word."""
+        if value is None:
+            return None
+        return [_read(param, word) for word in value] if isinstance(value, (list, tuple)) else _read(param, value)
 
     def get_runtime_param(self) -> Any:
         return self
 
 
-class LightArgument(TyperArgument):
-    """An argument that is parsed without pydantic. Help shows its name without a Python type."""
+class LightOption(_Light, TyperOption):
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        """As Typer, but an absent option is not parsed at all."""
+        return super().process_value(ctx, value) if value is not None or self.required else None
 
-    process_value = _process_value
-    coerce = _coerce
 
-    def get_runtime_param(self) -> Any:
-        return self
+class LightArgument(_Light, TyperArgument):
+    """Help shows its name without a Python type."""
+
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        """As Typer, but an absent argument is not parsed at all."""
+        return super().process_value(ctx, value) if value is not None or self.required else None
 
     @property
     def _shown(self) -> str:

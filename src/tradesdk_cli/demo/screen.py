@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -63,6 +66,11 @@ class Screen:
         for command, what in tries:
             between = "\n  " if narrow else " " * (width + 2 - len(command))
             self._print(Text.assemble((command, "cyan"), between, what), _INDENT)
+        script = Path(sys.argv[0])
+        if (
+            script.name == "trade" and shutil.which("trade") is None
+        ):  # called by its path, without activating the environment
+            self._print(Text(f"(here trade is {script}; . {script.parent / 'activate'} puts it on the PATH)"), _INDENT)
 
     def _print(self, text: Text, indent: int = 0, hang: int = 0) -> None:
         """Prints `text`, indented and wrapped; the next lines begin `hang` cells further right."""
