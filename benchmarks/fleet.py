@@ -137,16 +137,21 @@ def show_refusals(url: str) -> bool:
     probes = {name: in_process(partial(refuse, each), times=TIMES) for name, each in ledgers.items()}
     figures = measure(probes, rounds=ROUNDS)
     held = report("A refusal, with so many payments", figures, [Bar(many, few, 2, True)], unit="µs", peers=[])
-    call, times = in_process(partial(written, ledgers[many]), times=TIMES), {"alone": Figures(), "beside": Figures()}
+    call, times = (
+        in_process(partial(written, ledgers[many]), times=TIMES),
+        {"alone": Figures(), "beside refusals": Figures()},
+    )
     for _ in range(ROUNDS // 4):
-        for name, beside in (("alone", nullcontext), ("beside", partial(refusals, ledgers[many]))):
+        for name, beside in (("alone", nullcontext), ("beside refusals", partial(refusals, ledgers[many]))):
             with beside():
                 for _ in range(4):
                     cpu, wall = call()
                     times[name].cpu.append(cpu)
                     times[name].wall.append(wall)
     # The lock is taken in turn: each of its two steps waits for a refusal at most, and both cores are busy.
-    held &= report("A payment beside refusals", times, [Bar("beside", "alone", 2.5, True)], unit="µs", peers=[])
+    held &= report(
+        "A payment beside refusals", times, [Bar("beside refusals", "alone", 2.5, True)], unit="µs", peers=[]
+    )
     for each in ledgers.values():
         each.close()
     return held
