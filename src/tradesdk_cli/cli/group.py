@@ -47,31 +47,37 @@ def _read(param: Any, word: Any) -> Any:
     return kind(word)
 
 
-class _Light:
-    """A parameter that is parsed without pydantic."""
+def _coerce(self: Any, value: Any, param: Any, ctx: Any) -> Any:
+    """The value of one word, or a list where the parameter takes several; without pydantic. None without a word."""
+    if value is None:
+        return None
+    return [_read(param, word) for word in value] if isinstance(value, (list, tuple)) else _read(param, value)
 
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value of one word, or a list where the parameter takes several; None without a word."""
-        if value is None:
-            return None
-        return [_read(param, word) for word in value] if isinstance(value, (list, tuple)) else _read(param, value)
+
+class LightOption(TyperOption):
+    """An option that is parsed without pydantic."""
+
+    coerce = _coerce
+
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        """As Typer, but an absent option is not parsed at all."""
+        return super().process_value(ctx, value) if value is not None or self.required else None
 
     def get_runtime_param(self) -> Any:
         return self
 
 
-class LightOption(_Light, TyperOption):
-    def process_value(self, ctx: Any, value: Any) -> Any:
-        """As Typer, but an absent option is not parsed at all."""
-        return super().process_value(ctx, value) if value is not None or self.required else None
+class LightArgument(TyperArgument):
+    """An argument that is parsed without pydantic. Help shows its name without a Python type."""
 
-
-class LightArgument(_Light, TyperArgument):
-    """Help shows its name without a Python type."""
+    coerce = _coerce
 
     def process_value(self, ctx: Any, value: Any) -> Any:
         """As Typer, but an absent argument is not parsed at all."""
         return super().process_value(ctx, value) if value is not None or self.required else None
+
+    def get_runtime_param(self) -> Any:
+        return self
 
     @property
     def _shown(self) -> str:
