@@ -41,21 +41,24 @@ def payment(created: float = NOW) -> Payment:
     )
 
 
-def written(ledger: Ledger) -> None:
-    """One payment, from its signature to its end."""
-    one = payment()
-    submit = Submit(
+def signed(one: Payment, budget: Budget) -> Submit:
+    return Submit(
         payment=one,
         header=HEADER,
         earlier=None,
         origin=one.origin,
-        budget=BUDGET,
+        budget=budget,
         owner="me",
         until=NOW + 60,
         over=NOW,
         now=NOW,
     )
-    row = ledger.submit(submit)
+
+
+def written(ledger: Ledger) -> None:
+    """One payment, from its signature to its end."""
+    one = payment()
+    row = ledger.submit(signed(one, BUDGET))
     report = Report(DELIVERED, "delivered", receipt=RECEIPT)
     done = ledger.update(one.id, Record(report=report, signatures=1, owner="me", now=NOW), row).payment
     assert done.stage is PaymentStage.ANSWERED

@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 import psycopg
 from _measure import Bar, Figures, finish, in_process, measure, report, verdict
-from _payments import BUDGET, HEADER, NOW, numbers, past, payment, written
+from _payments import BUDGET, HEADER, NOW, numbers, past, payment, signed, written
 from psycopg.sql import SQL, Identifier
 
 from tradesdk import Budget, Ledger, PaymentRefusedError, SystemClock
@@ -32,7 +32,6 @@ from tradesdk._postgres.connection import Connection, numbered
 from tradesdk._postgres.server import server
 from tradesdk.fleet import FleetSignals, create_tables
 from tradesdk.payments.ledger import schema
-from tradesdk.payments.ledger.changes import Submit
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests._postgres import Postgres, new_schema
@@ -94,19 +93,8 @@ def round_trips(ledger: Ledger) -> int:
 def refuse(ledger: Ledger) -> None:
     """A payment for which the budget of the hour leaves no room: it is never written."""
     one = replace(payment(), id="pay_refused", fingerprint="refused")
-    submit = Submit(
-        payment=one,
-        header=HEADER,
-        earlier=None,
-        origin=one.origin,
-        budget=LITTLE,
-        owner="me",
-        until=NOW + 60,
-        over=NOW,
-        now=NOW,
-    )
     with suppress(PaymentRefusedError):
-        ledger.submit(submit)
+        ledger.submit(signed(one, LITTLE))
         raise AssertionError("it was not refused")
 
 
