@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_TRY = "try it without an account or a network: trade --mock account show"
+_TRY = "without an account, try the mock: trade --mock account show"
 
 
 class Run:

@@ -93,7 +93,7 @@ def _ask(run: Run, action: Action, now: float) -> None:
     if not can_ask():
         raise UsageProblem(
             "approving needs a terminal, and there is none",
-            f"{run.settings.program} approve --refuse {action.code}",
+            f"run it in a terminal: {run.settings.program} approve {action.code}",
         )
     what = action.heading if action.price is None else f"{action.heading} for {dollars(action.price)}"
     rows = [("where", visible(str(action.content["where"])))]

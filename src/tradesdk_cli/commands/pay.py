@@ -213,8 +213,8 @@ def budget(
     """Show the budgets and what is left of them, or set them.
 
     Spent: a receipt, the chain or your mark proves it. Held: it was sent without proof, and counts too. The ledger
-        keeps the budgets. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _PER_MONTH and TRADE_BUDGET_TOTAL
-    count too; the strictest limit applies.
+    keeps the budgets. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _PER_MONTH and TRADE_BUDGET_TOTAL count too; the
+    strictest limit applies.
     """
     given = {
         "per_call": per_call,
@@ -301,7 +301,7 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 @app.verb("trust", "trade --mock pay trust ADDRESS", "trade --mock pay trust ADDRESS --dry-run", rare=True)
 def trust(
     ctx: typer.Context,
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The recipient, as in the error.")],
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The recipient that a purchase refused.")],
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -317,7 +317,7 @@ def trust(
     if not _ADDRESS.fullmatch(address):
         raise UsageProblem(
             f"{one_line(safe(address), 60)} is not an address",
-            "an address is 0x and 40 hexadecimal digits, as in the error",
+            "an address is 0x and 40 hexadecimal digits; the error of the refused purchase has it",
         )
     with run_of(ctx) as run:
         payments = (client := market_client(run)).payments

@@ -229,4 +229,4 @@ def settable_name(name: str) -> str:
         return found
     if found == "mock":
         raise UsageProblem("a profile is a mock by its kind", "{trade} config set kind mock")
-    raise UsageProblem(f"there is no setting {one_line(name, 60)}", _nearest_words(name, names))
+    raise UsageProblem(f"there is no setting {one_line(name, 60)}", _nearest_words(name, [*names, "profile"]))

@@ -60,7 +60,7 @@ def amount_of(option: str, text: str) -> str:
         given = one_line(text) if text.strip() else repr(text)
         given = given if len(given) <= _LONGEST_AMOUNT else "that"  # it may be a pasted key
         message = f"{option}: {given} is not an amount in dollars: write digits, with at most six decimals"
-        hint = f"without a dollar sign, which a shell takes for a variable: {option} 0.10"
+        hint = f"with a point, and without a dollar sign, which a shell takes for a variable: {option} 0.10"
         raise UsageProblem(message, hint) from None
     return text
 
@@ -139,7 +139,7 @@ def _made(
     if at is None:
         raise ConfigProblem(
             "no address for market data: set TRADE_MARKET_BASE_URL or TRADE_BASE_URL",
-            "try it without an account or a network: trade --mock market prices ETH",
+            "without an account, try the mock: trade --mock market prices ETH",
         )
     if not settings.mock:
         refuse_http(at, "TRADE_MARKET_BASE_URL", "the address of market data", "a payment")

@@ -58,7 +58,7 @@ def serve(
         typer.Option(
             "--gap",
             metavar="NAME=VALUE",
-            help="Choose behavior that the service does not document; trade --mock mock gaps lists it.",
+            help="Choose behavior that the service does not document; trade mock gaps list shows all.",
         ),
     ] = None,
     gaps: Annotated[
