@@ -16,7 +16,7 @@ from tradesdk_cli.output.columns import MARKET
 from tradesdk_cli.pay.checkout import market_client
 from tradesdk_cli.pay.rows import left_over, room
 from tradesdk_cli.run import wire
-from tradesdk_cli.text import dollars, one_line, plain_dollars, usd
+from tradesdk_cli.text import dollars, one_line, plain_dollars, usd, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -234,8 +234,13 @@ def show(run: Run, verb: str, result: MarketResult[Any]) -> None:
     if verb == "metrics":
         run.out.one(found[0])
     else:
-        rows = signal_rows(found) if verb in PER_SIGNAL and run.out.in_rows else found
+        rows, quiet = found, list[str]()
+        if verb in PER_SIGNAL and run.out.in_rows:
+            rows = signal_rows(found)
+            quiet = [visible(token["tokenSymbol"]) for token in found if not token["signals"]]
         run.out.many(MARKET[verb], [rows], empty="nothing was found")
+        if quiet:
+            run.out.note(f"no signals of {', '.join(quiet)}")
 
 
 def rows_of(verb: str, data: Any) -> Rows:
