@@ -78,21 +78,28 @@ def reason_of(record: logging.LogRecord) -> str:
     return reason
 
 
+_FIELDS = ("reason", "wait", "tries", "start", "end", "position", "source")
 _OF_CALLS = ("retry", "rate_limit_wait", "payment_resent")
 
 
 def say(output: Output, limit: Callable[[], RateLimit | None], record: logging.LogRecord) -> None:
     """Prints waits of more than a second with end and reason, and newly remembered recipients, on stderr.
 
-    With `-v`, prints all of the SDK's log. `limit` returns the known rate limit, for `-vv`.
+    As `output.log` says, prints all events with their fields instead. With `-v`, prints all of the SDK's log. `limit`
+    returns the known rate limit, for `-vv`.
     """
     fields, verbose = vars(record), output.settings.verbose
-    name, wait = fields.get("event"), fields.get("wait", 0.0)
+    name, wait = str(fields.get("event")), fields.get("wait", 0.0)
     if name == "recipient_remembered":
         host, more = urlsplit(fields["url"]).netloc, {"recipient": fields["address"]} if output.machine_notes else {}
         text = f"{fields['address']} is remembered as the recipient of {one_line(host, 200)}; any other is refused"
         output.note(text, **more)
-    elif wait > 1 and name in _OF_CALLS and output.says_waits:
+    elif output.log == "events" and record.levelno >= logging.INFO:
+        known = {field: fields[field] for field in _FIELDS if field in fields}
+        for field, value in known.items():
+            known[field] = value.timestamp() if isinstance(value, datetime) else value
+        output.event(name.removeprefix("stream_").removeprefix("fleet_"), record.getMessage(), **known)
+    elif wait > 1 and name in _OF_CALLS and output.log == "waits":
         until = datetime.fromtimestamp(SystemClock().now() + wait, UTC)
         output.note(f"waiting {wait:.0f} s, until {until:%H:%M:%S}Z: {reason_of(record)} (Ctrl-C stops)")
     elif verbose:

@@ -43,17 +43,14 @@ def doctor(
     ] = False,
     pay: Annotated[
         str | None,
-        typer.Option("--pay", metavar="USD", help="With --service: also buy the cheapest data, for at most this much."),
+        typer.Option(metavar="USD", help="With --service: also buy the cheapest data, for at most this much."),
     ] = None,
     gaps: Annotated[
-        Path | None,
-        typer.Option("--gaps", metavar="FILE", help="With --service: write the mock's options to FILE, as JSON."),
+        Path | None, typer.Option(metavar="FILE", help="With --service: write the mock's options to FILE, as JSON.")
     ] = None,
     compare: Annotated[
         Path | None,
-        typer.Option(
-            "--compare", metavar="FILE", help="With --service: print only what differs from the options in FILE."
-        ),
+        typer.Option(metavar="FILE", help="With --service: print only what differs from the options in FILE."),
     ] = None,
     yes: Yes = False,
 ) -> None:

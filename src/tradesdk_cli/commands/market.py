@@ -44,7 +44,7 @@ SendKey = Annotated[
 
 def terms(
     max_price: Annotated[
-        str | None, typer.Option("--max-price", metavar="USD", help="Maximum price in US dollars, such as 0.10.")
+        str | None, typer.Option(metavar="USD", help="Maximum price in US dollars, such as 0.10.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show request, price and what would be signed; pay nothing.")
@@ -52,7 +52,6 @@ def terms(
     purchase: Annotated[
         str | None,
         typer.Option(
-            "--purchase",
             metavar="NAME",
             help="Name the purchase: it is paid once, on all machines with this wallet.",
             rich_help_panel=SPECIAL,
@@ -60,9 +59,7 @@ def terms(
     ] = None,
     wallet: Annotated[
         Path | None,
-        typer.Option(
-            "--wallet", metavar="FILE", help="The keystore that pays [env: TRADE_KEYSTORE].", rich_help_panel=SPECIAL
-        ),
+        typer.Option(metavar="FILE", help="The keystore that pays [env: TRADE_KEYSTORE].", rich_help_panel=SPECIAL),
     ] = None,
     send_api_key: SendKey = False,
 ) -> Terms:
@@ -135,7 +132,7 @@ def history(
     *,
     since: Since = None,
     until: Until = None,
-    signal: Annotated[SignalKind | None, typer.Option("--signal", help="Only signals of this kind.")] = None,
+    signal: Annotated[SignalKind | None, typer.Option(help="Only signals of this kind.")] = None,
     terms: Terms,
 ) -> None:
     """Buy past signals of tokens, at most 100 each: $0.05 a token."""
@@ -173,7 +170,7 @@ _of_tokens(
 def top(
     ctx: typer.Context,
     *,
-    sort: Annotated[Sort, typer.Option("--sort", help="Rank by win rate or by ROI.")],
+    sort: Annotated[Sort, typer.Option(help="Rank by win rate or by ROI.")],
     limit: Annotated[
         int | None,
         typer.Option("--limit", "-n", parser=whole(1, 300), metavar="N", help="How many, 1 to 300 (default 300)."),

@@ -98,7 +98,7 @@ def history(
     ctx: typer.Context,
     stage: Annotated[
         list[Stage] | None,
-        typer.Option("--stage", metavar="STAGE", help="Only payments at this stage, such as sent; may be repeated."),
+        typer.Option(metavar="STAGE", help="Only payments at this stage, such as sent; may be repeated."),
     ] = None,
     unproven: Annotated[
         bool, typer.Option("--unproven", help="Only payments without a proof that they were paid or not.")
@@ -146,7 +146,7 @@ By = Literal["day", "month", "endpoint", "purchase"]
 @app.verb("report", "trade pay report --since 7d", "trade --mock pay report --by endpoint -o csv")
 def report(
     ctx: typer.Context,
-    by: Annotated[By, typer.Option("--by", help="Group of the sums.")] = "day",
+    by: Annotated[By, typer.Option(help="Group of the sums.")] = "day",
     since: Since = None,
     until: Until = None,
 ) -> None:
@@ -394,13 +394,11 @@ def reconcile(
         str | None, typer.Argument(metavar="PAYMENT_ID", help="The payment that --mark is about.")
     ] = None,
     mark: Annotated[
-        Mark | None,
-        typer.Option("--mark", help="Record that an unresolved payment was paid or unpaid; check the wallet first."),
+        Mark | None, typer.Option(help="Record that an unresolved payment was paid or unpaid; check the wallet first.")
     ] = None,
     older_than: Annotated[
         float | None,
         typer.Option(
-            "--older-than",
             parser=parse_span,
             metavar="SPAN",
             help="With --mark, instead of PAYMENT_ID: all that expired at least this long ago, such as 1h or 2d.",

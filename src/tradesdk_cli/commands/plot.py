@@ -25,7 +25,7 @@ def wanted(
         int | None, typer.Option("--limit", "-n", parser=whole(1, 10000), metavar="N", help=_OF_POINTS)
     ] = None,
     height: Annotated[
-        int | None, typer.Option("--height", parser=whole(8, 200), metavar="N", help="Height in lines, 8 to 200.")
+        int | None, typer.Option(parser=whole(8, 200), metavar="N", help="Height in lines, 8 to 200.")
     ] = None,
 ) -> Wanted:
     """The options of both plots."""

@@ -115,29 +115,21 @@ def stream(
     *,
     chain: Chain,
     since: Annotated[
-        Any,
-        typer.Option("--since", parser=_parse_since, metavar="last|TIME", help="Where the last run ended, or a time."),
+        Any, typer.Option(parser=_parse_since, metavar="last|TIME", help="Where the last run ended, or a time.")
     ] = None,
     group: Annotated[
-        str | None,
-        typer.Option("--group", metavar="NAME", help="Share signals with other machines: trade fleet --help."),
+        str | None, typer.Option(metavar="NAME", help="Share signals with other machines: trade fleet --help.")
     ] = None,
     min_confidence: Confidence = None,
     direction: Direction = None,
     token: Token = None,
     wanted: Actions,
     duration: Annotated[
-        float | None,
-        typer.Option("--duration", parser=parse_span, metavar="SPAN", help="Stop after this time, such as 10m."),
+        float | None, typer.Option(parser=parse_span, metavar="SPAN", help="Stop after this time, such as 10m.")
     ] = None,
     until_idle: Annotated[
         float | None,
-        typer.Option(
-            "--until-idle",
-            parser=parse_span,
-            metavar="SPAN",
-            help="Stop when no signal came for this long, such as 30s.",
-        ),
+        typer.Option(parser=parse_span, metavar="SPAN", help="Stop when no signal came for this long, such as 30s."),
     ] = None,
 ) -> None:
     """Print signals as they come, each once, until Ctrl-C.

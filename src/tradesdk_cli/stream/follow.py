@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tradesdk import (
     CheckpointError,
     Connected,
     Disconnected,
-    Gap,
-    InvalidEvent,
-    PositionReset,
     StreamEndedError,
     StreamError,
     StreamSignal,
@@ -22,7 +17,6 @@ from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, ConfigProblem, Interrupted
 from tradesdk_cli.explain import next_step
 from tradesdk_cli.interrupts import deferring, exit_code_of
-from tradesdk_cli.retries import log_handler
 from tradesdk_cli.stream.bookmark import Bookmark
 from tradesdk_cli.stream.deliver import Delivery
 from tradesdk_cli.stream.watchdog import Watchdog
@@ -39,7 +33,6 @@ if TYPE_CHECKING:
 
 SETTLE = 3.0
 """Seconds after connecting until the history is read again."""
-_RAW = 2000
 
 
 def follow(
@@ -59,12 +52,11 @@ def follow(
     stats: StreamStats | None = None
     reason = None
     end = _End(back, bookmark.goes_on)
-    out.says_waits = False  # `_note_wait` prints them
+    out.log = "events"
     try:
         with deferring(end.comes) as deferral:
             try:
-                waits = log_handler(partial(_note_wait, out, end), logging.WARNING)
-                with _explained(), waits, bookmark.opened(open_stream) as stream:
+                with _explained(), bookmark.opened(open_stream) as stream:
                     end.stream = stream
                     try:
                         reason = _deliver(out, delivery, bookmark, stream, end, deferral, duration, idle)
@@ -90,7 +82,6 @@ class _End:
 
     Attributes:
         stream: the running stream; after disconnecting, it always has something to catch up.
-        broken_off: we stopped it.
         back: past signals are needed: it begins there, or the connection was lost.
         catching_up: requested or missed signals may not be read yet.
         how: how to get them, for people.
@@ -98,7 +89,7 @@ class _End:
 
     def __init__(self, back: bool, goes_on: str) -> None:
         self.stream: Stream | None = None
-        self.broken_off = self.catching_up = False
+        self.catching_up = False
         self.back = back
         self.how = f"{goes_on} continues there"
 
@@ -123,17 +114,15 @@ def _deliver(
 
     def stop() -> None:
         end.comes()
-        end.broken_off = True
+        out.log = "none"  # what breaks off now is our doing
         stream.close()
 
-    notes = _EventNotes(out)
     delivery.begin()
     with Watchdog(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up) as watch:
         watch.idle()
         for item in stream:
             if isinstance(item, StreamSignal):
                 watch.working()
-                notes.signal(item)
                 with deferral.shut():  # an exception within the model's code would become another error
                     event = wire_of(item)
                 # A signal written to a file is always acknowledged, even at Ctrl-C: else it would be written twice.
@@ -149,73 +138,12 @@ def _deliver(
                     watch.working()
                 elif isinstance(item, Connected):
                     watch.idle()
-                notes.note(item)
-        notes.end()
     return watch.reason
 
 
 def wire_of(signal: StreamSignal) -> dict[str, Any]:
     """A signal as the service sent it, with `replayed` and `late` at the end."""
     return {"type": signal.type} | signal.model_dump(mode="json", exclude_unset=True)
-
-
-class _EventNotes:
-    """Prints events of the stream on stderr."""
-
-    def __init__(self, out: Output) -> None:
-        self._out = out
-        self._replayed = 0
-
-    def signal(self, signal: StreamSignal) -> None:
-        if signal.replayed:
-            self._replayed += 1
-        else:
-            self.end()
-
-    def end(self) -> None:
-        """Prints how many of the last signals came from the history."""
-        if self._replayed:
-            text = f"{plural(self._replayed, 'signals')} came from the history, not live"
-            self._out.event("replayed", text, signals=self._replayed)
-            self._replayed = 0
-
-    def note(self, item: Any) -> None:
-        self.end()
-        if isinstance(item, Connected):
-            again = "" if item.connects == 1 else " again"
-            self._out.event("connected", f"connected{again}", connects=item.connects)
-        elif isinstance(item, Disconnected):
-            when = f"; trying again in {item.wait:.0f} s" if item.wait >= 1 else "; trying again"
-            why = one_line(item.reason)
-            text = f"disconnected: {why}{when}"
-            self._out.event("disconnected", text, reason=why, wait=round(item.wait, 3), tries=item.tries)
-        elif isinstance(item, Gap):
-            start, end = (f"{moment:%Y-%m-%d %H:%M:%SZ}" for moment in (item.start, item.end))
-            self._out.event(
-                "gap",
-                f"signals from {start} to {end} may be missing: {one_line(item.reason)}",
-                start=item.start.timestamp(),
-                end=item.end.timestamp(),
-                reason=one_line(item.reason),
-            )
-        elif isinstance(item, PositionReset):
-            position, start = (f"{moment:%Y-%m-%d %H:%M:%SZ}" for moment in (item.position, item.start))
-            self._out.event(
-                "position_reset",
-                f"the saved position {position} cannot be right ({item.reason}): signals are read again from {start}",
-                position=item.position.timestamp(),
-                start=item.start.timestamp(),
-                reason=item.reason,
-            )
-        elif isinstance(item, InvalidEvent):
-            raw = item.raw[:_RAW].decode("utf-8", "replace")
-            self._out.event(
-                "invalid_event",
-                f"left out, because it cannot be read ({one_line(item.reason, 200)}): {one_line(raw, 120)}",
-                reason=one_line(item.reason),
-                source=item.source,
-                raw=raw,
-            )
 
 
 def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
@@ -238,18 +166,6 @@ def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
         (f"ended before all that was missed was read from the history; {end.how}", end.catching_up),
     )
     delivery.summary(*(text for text, there in parts if there), **counts)
-
-
-def _note_wait(out: Output, end: _End, record: logging.LogRecord) -> None:
-    """Prints waits of the SDK before it is connected, and while it reads the history."""
-    fields = vars(record)
-    event = None if end.broken_off else fields.get("event")
-    if event in ("retry", "rate_limit_wait"):
-        out.event("waiting", one_line(record.getMessage()))
-    elif event == "fleet_unrelayed":
-        out.event("unrelayed", "no relay stores signals: run trade fleet relay on some machine")
-    elif event == "history_unread":
-        out.event("not_looked", one_line(fields["reason"]) + "; trying again")
 
 
 @contextmanager
