@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tradesdk import (
     CheckpointError,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 SETTLE = 3.0
 """Seconds after connecting until the history is read again."""
+_EARLY = "ended before all that was missed was read from the history"
 
 
 def follow(
@@ -49,123 +50,110 @@ def follow(
 
     `back`: it begins in the past. `duration` and `idle` are in seconds.
     """
-    stats: StreamStats | None = None
-    reason = None
-    end = _End(back, bookmark.goes_on)
+    running = _Running(back)
     out.log = "events"
+    reason = None
     try:
-        with deferring(end.comes) as deferral:
+        with deferring(running.ends) as deferral:
             try:
-                with _explained(), bookmark.opened(open_stream) as stream:
-                    end.stream = stream
+                with _explained(), bookmark.opened(open_stream) as running.stream:
                     try:
-                        reason = _deliver(out, delivery, bookmark, stream, end, deferral, duration, idle)
+                        reason = running.deliver(out, delivery, bookmark, deferral, duration, idle)
                     finally:
-                        stats, end.stream = stream.stats, None
+                        running.stats, running.stream = running.stream.stats, None
             except KeyboardInterrupt as interrupt:
                 out.after_ctrl_c()
                 raise Interrupted(exit_code_of(interrupt)) from None
     except ClosedPipe:
         raise
     except BaseException as error:
-        if stats is not None or isinstance(error, Interrupted):  # else there is only the error
-            _summary(delivery, stats, end)
+        if running.stats is not None or isinstance(error, Interrupted):  # else there is only the error
+            running.summary(delivery, bookmark.goes_on)
         raise
     if reason == "unread":
         raise ClosedPipe
-    _summary(delivery, stats, end)
+    running.summary(delivery, bookmark.goes_on)
     delivery.finish()
 
 
-class _End:
-    """The state of the stream when it was stopped.
+class _Running:
+    """A stream while it is followed.
 
     Attributes:
-        stream: the running stream; after disconnecting, it always has something to catch up.
-        back: past signals are needed: it begins there, or the connection was lost.
-        catching_up: requested or missed signals may not be read yet.
-        how: how to get them, for people.
+        stream: the stream; None before, and after the end, when it always has something to catch up.
+        stats: its sums, at the end.
+        catching_up: when it was stopped, requested or missed signals were perhaps not read yet.
     """
 
-    def __init__(self, back: bool, goes_on: str) -> None:
-        self.stream: Stream | None = None
-        self.catching_up = False
-        self.back = back
-        self.how = f"{goes_on} continues there"
+    stream: Stream | None = None
+    stats: StreamStats | None = None
+    catching_up = False
 
-    def comes(self) -> None:
-        """Stops it. May be called from any thread, and by a signal handler."""
+    def __init__(self, back: bool) -> None:
+        """`back`: past signals are needed: it begins there, or the connection was lost."""
+        self._back = back
+
+    def ends(self) -> None:
+        """It is about to end. May be called from any thread, and by a signal handler."""
         stream = self.stream
-        if stream is not None and self.back and stream.catching_up:
+        if stream is not None and self._back and stream.catching_up:
             self.catching_up = True
 
+    def deliver(
+        self,
+        out: Output,
+        delivery: Delivery,
+        bookmark: Bookmark,
+        deferral: DeferInterrupt,
+        duration: float | None,
+        idle: float | None,
+    ) -> str | None:
+        """Why it ended: as `Watchdog.reason`, or None after the requested number."""
+        stream = self.stream
+        assert stream is not None  # noqa: S101  # it was opened
 
-def _deliver(
-    out: Output,
-    delivery: Delivery,
-    bookmark: Bookmark,
-    stream: Stream,
-    end: _End,
-    deferral: DeferInterrupt,
-    duration: float | None,
-    idle: float | None,
-) -> str | None:
-    """Why it ended: as `Watchdog.reason`, or None after the requested number."""
+        def stop() -> None:
+            self.ends()
+            out.log = "none"  # from now on, it is we who disconnect
+            stream.close()
 
-    def stop() -> None:
-        end.comes()
-        out.log = "none"  # what breaks off now is our doing
-        stream.close()
-
-    delivery.begin()
-    with Watchdog(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up) as watch:
-        watch.idle()
-        for item in stream:
-            if isinstance(item, StreamSignal):
-                watch.working()
-                with deferral.shut():  # an exception within the model's code would become another error
-                    event = wire_of(item)
-                # A signal written to a file is always acknowledged, even at Ctrl-C: else it would be written twice.
-                with deferral.shut() if delivery.into_file else nullcontext():
-                    delivery.signal(event)
-                    bookmark.ack(stream, item)
-                if delivery.complete:
-                    break
-                watch.idle()
-            elif watch.reason is None:  # a later disconnect is ours
-                if isinstance(item, Disconnected):
-                    end.back = True
+        delivery.begin()
+        with Watchdog(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up) as watch:
+            watch.idle()
+            for item in stream:
+                if isinstance(item, StreamSignal):
                     watch.working()
-                elif isinstance(item, Connected):
+                    with deferral.shut():  # an exception within the model's code would become another error
+                        event = {"type": item.type} | item.model_dump(mode="json", exclude_unset=True)
+                    # A signal written to a file is always acknowledged, even at Ctrl-C: else it would be written twice.
+                    with deferral.shut() if delivery.into_file else nullcontext():
+                        delivery.signal(event)
+                        bookmark.ack(stream, item)
+                    if delivery.complete:
+                        break
                     watch.idle()
-    return watch.reason
+                elif watch.reason is None and isinstance(item, Disconnected):  # a later one is ours
+                    self._back = True
+                    watch.working()
+                elif watch.reason is None and isinstance(item, Connected):
+                    watch.idle()
+        return watch.reason
 
-
-def wire_of(signal: StreamSignal) -> dict[str, Any]:
-    """A signal as the service sent it, with `replayed` and `late` at the end."""
-    return {"type": signal.type} | signal.model_dump(mode="json", exclude_unset=True)
-
-
-def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
-    if stats is None:
-        delivery.summary("never connected", connects=0)
-        return
-    counts = {
-        "connects": stats.connects,
-        "duplicates": stats.duplicates,
-        "filtered": stats.filtered,
-        "invalid": stats.invalid,
-        "gaps": stats.gaps,
-        "catching_up": end.catching_up,
-    }
-    parts = (
-        (f"connected {stats.connects} times", stats.connects > 1),
-        (plural(stats.duplicates, "duplicates") + " dropped", stats.duplicates),
-        (f"{stats.invalid} unreadable", stats.invalid),
-        (plural(stats.gaps, "gaps"), stats.gaps),
-        (f"ended before all that was missed was read from the history; {end.how}", end.catching_up),
-    )
-    delivery.summary(*(text for text, there in parts if there), **counts)
+    def summary(self, delivery: Delivery, goes_on: str) -> None:
+        """Prints the sum; `goes_on` is the command that continues, for people."""
+        stats = self.stats
+        if stats is None:
+            delivery.summary("never connected", connects=0)
+            return
+        parts = (
+            (f"connected {stats.connects} times", stats.connects > 1),
+            (plural(stats.duplicates, "duplicates") + " dropped", stats.duplicates),
+            (f"{stats.invalid} unreadable", stats.invalid),
+            (plural(stats.gaps, "gaps"), stats.gaps),
+            (f"{_EARLY}; {goes_on} continues there", self.catching_up),
+        )
+        counts = {name: getattr(stats, name) for name in ("connects", "duplicates", "filtered", "invalid", "gaps")}
+        delivery.summary(*(text for text, there in parts if there), **counts, catching_up=self.catching_up)
 
 
 @contextmanager
