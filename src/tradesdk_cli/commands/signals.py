@@ -180,7 +180,8 @@ def _member(
 ) -> tuple[Bookmark, Callable[..., AbstractContextManager[Stream]]]:
     from tradesdk_cli.commands.fleet import url_of
     from tradesdk_cli.commands.lists import keeping
-    from tradesdk_cli.stream.fleet import GroupBookmark, group_stream
+    from tradesdk_cli.stream.bookmark import Bookmark
+    from tradesdk_cli.stream.fleet import group_stream
 
     url, least = url_of(run), filters["min_confidence"]
     keep = keeping(filters["token"], direction=filters["direction"])
@@ -190,4 +191,4 @@ def _member(
 
     lease = 60 + sum(command.timeout for command in wanted.commands)
     options = {"chain": chain, "group": group, "since": since, "client": run.client, "url": url, "lease": lease}
-    return GroupBookmark(), partial(group_stream, kept, **options)
+    return Bookmark(None, needed=True), partial(group_stream, kept, **options)

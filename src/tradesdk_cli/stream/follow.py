@@ -126,10 +126,11 @@ class _Running:
                     with deferral.shut():  # an exception within the model's code would become another error
                         event = {"type": item.type} | item.model_dump(mode="json", exclude_unset=True)
                     # A signal written to a file is always acknowledged, even at Ctrl-C: else it would be written twice.
-                    with deferral.shut() if delivery.into_file else nullcontext():
+                    quick = out.file is not None and not delivery.wanted.commands
+                    with deferral.shut() if quick else nullcontext():
                         delivery.signal(event)
                         bookmark.ack(stream, item)
-                    if delivery.complete:
+                    if delivery.signals == delivery.wanted.count:
                         break
                     watch.idle()
                 elif watch.reason is None and isinstance(item, Disconnected):  # a later one is ours
