@@ -179,25 +179,16 @@ def _settings(
 ) -> tuple[Settings, ConfigProblem | ConfigError | None]:
     """The settings, as far as they can be read, and the error."""
     from tradesdk import ConfigError
-    from tradesdk.local import Profiles, config_folder
-    from tradesdk_cli.config.files import Files
     from tradesdk_cli.config.settings import Settings, resolve, settings_of
 
     try:
         return settings_of(flags, environ), None
     except (ConfigError, ConfigProblem) as problem:
         wrong = problem
-    # A file or a variable may be wrong; the others may still have the service's address.
     try:
-        file = config_folder(environ.get("TRADE_HOME")) / "config.toml"
-    except ConfigError:
-        file = None
-    for left in (environ, {name: environ[name] for name in ("TRADE_HOME",) if name in environ}, {}):
-        try:
-            return resolve(flags, left, Files(saved=Profiles(file=file)), new_profile=True), wrong
-        except ConfigProblem:
-            continue
-    return Settings(output=flags.get("output") or "auto"), wrong
+        return resolve(flags, {name: environ[name] for name in ("TRADE_HOME",) if name in environ}), wrong
+    except (ConfigError, ConfigProblem):
+        return Settings(output=flags.get("output") or "auto"), wrong
 
 
 def _examine(run: Run, broken: ConfigProblem | ConfigError | None) -> list[Finding]:

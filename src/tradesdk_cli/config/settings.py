@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"
 """The source of a setting that is not set."""
-_PLAIN = ("output", "world", "rpc_url", "allow_upfront", "timeout", "retries", "verbose")
-"""Settings that are used as they are given."""
 
 
 @dataclass(frozen=True, eq=False)  # generating __eq__ would cost every start two milliseconds
@@ -257,15 +255,5 @@ def _without_user(url: str | None) -> str | None:
 
 def requested_output(argv: list[str]) -> str | None:
     """The last `-o` of a command line that could not be parsed, so that the error has this format."""
-    found = None
-    for index, word in enumerate(argv):
-        value = None
-        if word in ("-o", "--output") and index + 1 < len(argv):
-            value = argv[index + 1]
-        elif word.startswith("--output="):
-            value = word.removeprefix("--output=")
-        elif word.startswith("-o") and not word.startswith("--"):
-            value = word[2:]
-        if value in FORMATS:
-            found = value
-    return found
+    typed = re.findall(r"(?<!\S)(?:-o|--output)[= ]?(\S+)", " ".join(argv))
+    return next((word for word in reversed(typed) if word in FORMATS), None)
