@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Literal
@@ -15,6 +15,7 @@ from tradesdk_cli import choices
 from tradesdk_cli.choices import CHAINS, FORMATS, Format
 from tradesdk_cli.cli.group import GLOBAL_PANEL, remember
 from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.text import one_line
 
 _AGO = re.compile(r"(\d{1,6})([smhd])")
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)")
@@ -197,6 +198,19 @@ def pages(
     total = None if everything else limit if limit is not None else FIRST
     first = not everything and limit is None and cursor is None
     return Walk(total, cursor, watch=watch, first=first)
+
+
+def pairs(words: Iterable[str], look: str) -> dict[str, str]:
+    """`NAME=VALUE` words as a dictionary."""
+    found: dict[str, str] = {}
+    for text in words:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageProblem(f"{one_line(text, 60)!r} is not of the form NAME=VALUE", look)
+        if name in found:
+            raise UsageProblem(f"{one_line(name, 60)} is given twice", look)
+        found[name] = value
+    return found
 
 
 def _global(

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import typer
 
 from tradesdk_cli.cli.group import Verbs
-from tradesdk_cli.cli.params import whole
-from tradesdk_cli.commands.mock.control import PORT, pairs
+from tradesdk_cli.cli.params import pairs, whole
+from tradesdk_cli.commands.mock.control import PORT
 from tradesdk_cli.errors import CliError, UsageProblem
 from tradesdk_cli.mockworld import FIRST_SIGNAL_WITHIN, mock_server_class, usable_file
 from tradesdk_cli.run import run_of
