@@ -112,8 +112,14 @@ def command() -> Any:
 def run(argv: list[str]) -> int:
     """Runs one command line; prints the error, if any, and returns the exit code."""
     flags: dict[str, Any] = {}
+    root, code = command(), 0
     try:
-        code = _invoke(argv, flags)
+        # Typer's own `main` would exit with 130 for SIGTERM too, and with 1 for a closed pipe.
+        try:
+            with root.make_context("trade", list(argv), obj=flags) as context:
+                root.invoke(context)
+        except typer.Exit as end:
+            code = end.exit_code
         _flush()
         return code
     except (ClosedPipe, BrokenPipeError):
@@ -150,17 +156,6 @@ def run(argv: list[str]) -> int:
 
         flags["output"] = requested_output(argv) or flags.get("output")
     return _print_problem(problem, flags)
-
-
-def _invoke(argv: list[str], flags: dict[str, Any]) -> int:
-    """Calls the command. Typer's own `main` would exit with 130 for SIGTERM too, and with 1 for a closed pipe."""
-    root: Any = command()
-    try:
-        with root.make_context("trade", list(argv), obj=flags) as context:
-            root.invoke(context)
-    except typer.Exit as end:
-        return end.exit_code
-    return 0
 
 
 def _print_problem(problem: Problem, flags: dict[str, Any]) -> int:

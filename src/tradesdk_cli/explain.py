@@ -78,11 +78,7 @@ def _problem_of(error: BaseException) -> Problem:
         return Problem(error.exit_code, code, one_line(error.message), error.hint, error.status, about=about)
 
     if isinstance(error, APIError):
-        problem = (_status_problem if isinstance(error, APIStatusError) else _request_problem)(error)
-        if error.payment is None:
-            return problem
-
-        return with_payment(problem, error)
+        return with_payment((_status_problem if isinstance(error, APIStatusError) else _request_problem)(error), error)
     if isinstance(error, PaymentError):
         return payment_problem(error)
     if isinstance(error, ConfigError):

@@ -95,10 +95,9 @@ def say(output: Output, limit: Callable[[], RateLimit | None], record: logging.L
         text = f"{fields['address']} is remembered as the recipient of {one_line(host, 200)}; any other is refused"
         output.note(text, **more)
     elif output.log == "events" and record.levelno >= logging.INFO:
-        known = {field: fields[field] for field in _FIELDS if field in fields}
-        for field, value in known.items():
-            known[field] = value.timestamp() if isinstance(value, datetime) else value
-        output.event(name.removeprefix("stream_").removeprefix("fleet_"), record.getMessage(), **known)
+        values = {field: fields[field] for field in _FIELDS if field in fields}
+        shown = {field: one.timestamp() if isinstance(one, datetime) else one for field, one in values.items()}
+        output.event(name.removeprefix("stream_").removeprefix("fleet_"), record.getMessage(), **shown)
     elif wait > 1 and name in _OF_CALLS and output.log == "waits":
         until = datetime.fromtimestamp(SystemClock().now() + wait, UTC)
         output.note(f"waiting {wait:.0f} s, until {until:%H:%M:%S}Z: {reason_of(record)} (Ctrl-C stops)")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -114,14 +114,10 @@ def _within(value: float, least: float | None, most: float | None) -> None:
     raise typer.BadParameter(f"{value} is less than {least}" if least is not None else f"{value} is more than {most}")
 
 
-def _complete_chain(incomplete: str) -> list[str]:
-    return [name for name in CHAINS if name.startswith(incomplete)]
-
-
 _chain = typer.Option(
     "--chain",
     parser=parse_chain,
-    autocompletion=_complete_chain,
+    autocompletion=lambda incomplete: [name for name in CHAINS if name.startswith(incomplete)],
     metavar="base|bnb",
     help="The chain: base (8453) or bnb (56).",
 )
@@ -134,10 +130,14 @@ AgentId = Annotated[
 AgentFilter = Annotated[
     str | None, typer.Option("--agent-id", metavar="ID", help="Filter by agent: its id or its name.")
 ]
-Limit = Annotated[
-    int | None,
-    typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="Maximum number of items (20 by default)."),
-]
+
+
+def count(help: str, most: int | None = None) -> Any:
+    """The option --limit."""
+    return typer.Option("--limit", "-n", parser=whole(1, most), metavar="N", help=help)
+
+
+Limit = Annotated[int | None, count("Maximum number of items (20 by default).")]
 All = Annotated[bool, typer.Option("--all", "-a", help="All items, page by page.")]
 Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Continue an earlier list.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt; required without a terminal.")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import Since, Until, whole
+from tradesdk_cli.cli.params import Since, Until, count
 from tradesdk_cli.run import run_of
 
 if TYPE_CHECKING:
@@ -99,10 +99,7 @@ def signals(
     ctx: typer.Context,
     tokens: Tokens,
     *,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", "-n", parser=whole(1, 100), metavar="N", help="Signals per token (default 10)."),
-    ] = None,
+    limit: Annotated[int | None, count("Signals per token (default 10).", 100)] = None,
     terms: Terms,
 ) -> None:
     """Buy the newest signals of tokens, newest first: $0.05 a token.
@@ -171,10 +168,7 @@ def top(
     ctx: typer.Context,
     *,
     sort: Annotated[Sort, typer.Option(help="Rank by win rate or by ROI.")],
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", "-n", parser=whole(1, 300), metavar="N", help="How many, 1 to 300 (default 300)."),
-    ] = None,
+    limit: Annotated[int | None, count("How many, 1 to 300 (default 300).", 300)] = None,
     terms: Terms,
 ) -> None:
     """Buy a ranking of tokens by win rate or ROI: $0.06."""
@@ -195,10 +189,7 @@ def metrics(ctx: typer.Context, *, terms: Terms) -> None:
 @app.verb("tokens", "trade --mock market tokens", "trade --mock market tokens --limit 500 -o ndjson")
 def supported(
     ctx: typer.Context,
-    limit: Annotated[
-        int,
-        typer.Option("--limit", "-n", parser=whole(1, 500), metavar="N", help="How many, 1 to 500."),
-    ] = FIRST_TOKENS,
+    limit: Annotated[int, count("How many, 1 to 500.", 500)] = FIRST_TOKENS,
     send_api_key: SendKey = False,
 ) -> None:
     """List the tokens that have market data. It is free."""

@@ -18,10 +18,10 @@ from tradesdk_cli.cli.params import (
     Token,
     Until,
     Walk,
+    count,
     pages,
     parse_span,
     parse_time,
-    whole,
 )
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.run import run_of, wire_all
@@ -49,10 +49,7 @@ def latest(
     min_confidence: Confidence = None,
     direction: Direction = None,
     token: Token = None,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", "-n", parser=whole(1, 100), metavar="N", help="How many, 1 to 100 (default 20)."),
-    ] = None,
+    limit: Annotated[int | None, count("How many, 1 to 100 (default 20).", 100)] = None,
 ) -> None:
     """Show the latest signals of a chain, at most 100."""
     from tradesdk_cli.commands.lists import keeping
@@ -100,10 +97,6 @@ def history(
         show_list(run, SIGNALS, walk, found, empty="no signals like this")
 
 
-def _parse_since(value: str) -> Instant | str:
-    return LAST if value.strip().lower() == LAST else parse_time(value)
-
-
 @app.verb(
     "stream",
     "trade signals stream --chain base --since 24h --count 5",
@@ -115,7 +108,12 @@ def stream(
     *,
     chain: Chain,
     since: Annotated[
-        Any, typer.Option(parser=_parse_since, metavar="last|TIME", help="Where the last run ended, or a time.")
+        Any,
+        typer.Option(
+            parser=lambda text: LAST if text.strip().lower() == LAST else parse_time(text),
+            metavar="last|TIME",
+            help="Where the last run ended, or a time.",
+        ),
     ] = None,
     group: Annotated[
         str | None, typer.Option(metavar="NAME", help="Share signals with other machines: trade fleet --help.")
