@@ -243,8 +243,8 @@ def payment_problem(error: PaymentError) -> Problem:
         code = NOT_FOUND if error.code in ("no_such_payment", "unknown_token") else REFUSED
     about: dict[str, Any] = {"charged": error.charged, "payment": None if payment is None else of_error(payment)}
     label = one_line(error.reason, 80) if code == REJECTED and error.reason else error.code
-    retryable = error.code in _RETRYABLE
-    return Problem(code, label, one_line(error.message), one_line(hint) or None, retryable=retryable, about=about)
+    message = one_line(error.message) + ("; nothing was paid" if error.code == "unknown_token" else "")
+    return Problem(code, label, message, one_line(hint) or None, retryable=error.code in _RETRYABLE, about=about)
 
 
 def _payment_hint(error: PaymentError) -> str:

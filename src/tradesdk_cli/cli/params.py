@@ -213,26 +213,9 @@ def pairs(words: Iterable[str], look: str) -> dict[str, str]:
     return found
 
 
-def _global(
-    *names: str,
-    help: str,
-    metavar: str | None = None,
-    count: bool = False,
-    parser: Callable[[str], object] | None = None,
-) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(
-        *names,
-        help=help,
-        metavar=metavar,
-        count=count,
-        parser=parser,
-        callback=remember,
-        expose_value=False,
-        show_default=False,
-        rich_help_panel=GLOBAL_PANEL,
-        hidden=True,
-    )
-    return option
+def _global(*names: str, help: str, **more: Any) -> Any:
+    more |= {"callback": remember, "expose_value": False, "show_default": False, "hidden": True}
+    return typer.Option(..., *names, help=help, rich_help_panel=GLOBAL_PANEL, **more)
 
 
 Output = Annotated[

@@ -120,18 +120,13 @@ def plain(value: Any, *, lines: bool = False) -> str:
     return _FORMULA.sub(r"\1\2'", text) if isinstance(value, list | dict) else text
 
 
-def _csv(value: Any) -> str:
-    text = plain(value, lines=True)
-    return _quoted(text) if any(char in text for char in ',";\n') or text != text.strip() or value == "" else text
-
-
-def _tsv(value: Any) -> str:
-    text = plain(value)
-    return _quoted(text) if text.startswith('"') else text  # spreadsheets would look for the closing quote
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
+def _cell(form: str, value: Any) -> str:
+    text = plain(value, lines=form == "csv")
+    if form == "csv":
+        quoted = any(char in text for char in ',";\n') or text != text.strip() or value == ""
+    else:
+        quoted = text.startswith('"')  # spreadsheets would look for the closing quote
+    return '"' + text.replace('"', '""') + '"' if quoted else text
 
 
 # Rows
@@ -156,10 +151,8 @@ class Rows:
 
     def _line(self, values: Sequence[Any]) -> str:
         # \n, not \r\n: spreadsheets read it, and cut, awk and diff leave no \r in the last cell.
-        if self._form == "tsv":
-            return "\t".join(map(_tsv, values)) + "\n"
-        line = ",".join(map(_csv, values))
-        return (line or '""') + "\n"  # readers skip empty lines
+        line = ("," if self._form == "csv" else "\t").join(_cell(self._form, value) for value in values)
+        return ('""' if not line and self._form == "csv" else line) + "\n"  # readers of CSV skip empty lines
 
 
 def cells_of(form: str, row: bytes) -> list[str]:

@@ -71,7 +71,7 @@ class Selection:
                 self._paths[name] = near[0]
                 continue
             last = name.rpartition(".")[2]
-            near = near or _like(name, there, 3) or [path for path in there if last in path]
+            near = near or get_close_matches(name, there) or [path for path in there if last in path]
             shown = ", ".join(visible(path, _SHOWN) for path in (near[:3] or there[:_NAMED]))
             more = ", …" if not near and len(there) > _NAMED else ""
             hint = f"did you mean {shown}?" if near else f"there are: {shown}{more}"
@@ -106,10 +106,6 @@ def _headed(heading: str, there: Sequence[str]) -> list[str]:
 
     keys = keys_under(heading.lower())
     return [path for path in there if path in keys or path.rpartition(".")[2] in keys]
-
-
-def _like(name: str, names: Sequence[str], most: int) -> list[str]:
-    return get_close_matches(name, names, most)
 
 
 def _put(picked: dict[str, Any], path: list[str], value: Any) -> None:
@@ -205,7 +201,7 @@ def _check_functions(node: Any) -> None:
     if node["type"] == "function_expression":
         name, given = node["value"], len(node["children"])
         if name not in table:
-            near = _like(name, list(table), 1)
+            near = get_close_matches(name, table, 1)
             raise UsageProblem(
                 f"--query: there is no function {visible(name, _SHOWN)}",
                 f"did you mean {near[0]}()?" if near else "there are: " + ", ".join(sorted(table)),
