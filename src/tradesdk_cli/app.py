@@ -63,14 +63,6 @@ _LINES = {
 app = Verbs(name="trade", cls=RootGroup, pretty_exceptions_enable=False)
 
 
-def _version(value: bool | None) -> None:
-    if value:
-        from tradesdk import __version__
-
-        print(f"trade {__version__}")
-        raise typer.Exit
-
-
 @app.callback(
     invoke_without_command=True,
     help="Agents, signals, market data. Without an account: trade demo. Else: trade login.",
@@ -90,12 +82,14 @@ def root(
     verbose: params.Verbose = None,
     debug: params.Debug = None,
     curl: params.Curl = None,
-    version: Annotated[
-        bool | None,
-        typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and stop."),
-    ] = None,
+    version: Annotated[bool | None, typer.Option("--version", "-V", help="Print the version and stop.")] = None,
 ) -> None:
     """Without a command, shows the help."""
+    if version:
+        from tradesdk import __version__
+
+        print(f"trade {__version__}")
+        raise typer.Exit
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
 
