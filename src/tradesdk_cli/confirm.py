@@ -129,7 +129,7 @@ def _show_dry_run(run: Run, change: Change) -> None:
         explain(run, change, body=differences is not None)
     out.one(shown)
     note = "nothing was changed (--dry-run)" if change.method == LEDGER else "nothing was sent (--dry-run)"
-    out.note(note, **(_fields(run, change, brief=True) if out.machine_notes else {}))
+    out.event("dry_run", note, **_fields(run, change, brief=True))
 
 
 def _fields(run: Run, change: Change, *, brief: bool = False) -> dict[str, Any]:

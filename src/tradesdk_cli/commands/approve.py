@@ -27,7 +27,7 @@ def approve(
     code: Annotated[
         str | None, typer.Argument(metavar="CODE", help="The action to approve; without it, list them.")
     ] = None,
-    refuse: Annotated[str | None, typer.Option("--refuse", metavar="CODE", help="Refuse this one.")] = None,
+    refuse: Annotated[str | None, typer.Option(metavar="CODE", help="Refuse this one.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="List decided actions, too.")] = False,
 ) -> None:
     """Approve or refuse what an AI client wants to do.

@@ -126,11 +126,7 @@ def _headed(heading: str, there: Sequence[str]) -> list[str]:
 
 def _near(name: str, there: Sequence[str]) -> list[str]:
     last = name.rpartition(".")[2]
-    return _headed(name, there) or _like(name, there, 3) or [path for path in there if last in path]
-
-
-def _like(name: str, names: Sequence[str], most: int) -> list[str]:
-    return get_close_matches(name, names, most)
+    return _headed(name, there) or get_close_matches(name, there) or [path for path in there if last in path]
 
 
 def _put(picked: dict[str, Any], path: list[str], value: Any) -> None:
@@ -255,7 +251,7 @@ def _check_functions(nodes: Iterable[Any]) -> None:
             continue
         name, given = node["value"], len(node["children"])
         if name not in table:
-            near = _like(name, list(table), 1)
+            near = get_close_matches(name, table, 1)
             raise UsageProblem(
                 f"--query: there is no function {visible(name, _SHOWN)}",
                 f"did you mean {near[0]}()?" if near else "there are: " + ", ".join(sorted(table)),

@@ -108,9 +108,7 @@ def market_client(
     """
     from tradesdk import ChainWitness, MarketClient
 
-    http = run.mock.transport().http_client() if run.settings.mock else None
-    if http is not None:
-        run.stack.callback(http.close)
+    http = run.http if run.settings.mock else None
     client: MarketClient = _made(MarketClient, ChainWitness, run, wallet, http, send_api_key, at)
     run.stack.callback(client.close)
     return client
@@ -127,7 +125,7 @@ def async_market_client(run: Run, wallet: Wallet | None, http: Any) -> AsyncMark
 def _made(
     kind: Any, witness: Any, run: Run, wallet: Wallet | None, http: Any, send_api_key: bool, at: str | None
 ) -> Any:
-    from tradesdk_cli.retries import QUICK, OneMoreTry, OtherTime
+    from tradesdk_cli.retries import QUICK, OtherTime
 
     settings = run.settings
     now = node = None
@@ -146,7 +144,8 @@ def _made(
     key = run.api_key(at, market=True) if send_api_key else None
     if send_api_key and key is None:
         raise ConfigProblem("no API key to send: trade login keeps one", "or leave --send-api-key out")
-    client: Any = kind(
+    return run.made(
+        kind,
         signer=wallet if wallet is not None else Wallet(NOBODY, _no_key) if settings.mock else None,
         ledger=run.ledger,
         allow_upfront=settings.allow_upfront,
@@ -154,16 +153,12 @@ def _made(
         send_api_key=send_api_key,
         api_key=None if key is None else key[0],
         timeout=settings.timeout or (QUICK if wallet is None else None),  # a paid call reads longer by default
-        max_retries=settings.retries,
-        retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
         clock=None if now is None else OtherTime(now),
         witness=node,
         collect=False,
         http_client=http,
         rate_limiter=run.rate_limiter if send_api_key else None,
     )
-    run.listen(lambda: client.rate_limit)
-    return client
 
 
 NOBODY = "0x" + "0" * 40

@@ -11,10 +11,21 @@ from urllib.parse import quote, urlencode
 import typer
 
 from tradesdk_cli.cli.group import Verbs, noun
-from tradesdk_cli.cli.params import A_TIME, AgentId, AnyChain, DryRun, Yes, number, parse_span, unix_or_date, whole
+from tradesdk_cli.cli.params import (
+    A_TIME,
+    AgentId,
+    AnyChain,
+    DryRun,
+    Yes,
+    number,
+    pairs,
+    parse_span,
+    unix_or_date,
+    whole,
+)
 from tradesdk_cli.commands import mock
 from tradesdk_cli.commands.lists import refuse_query
-from tradesdk_cli.commands.mock.control import forget_old_state, json_of, mock_name, no_mock, pairs, send
+from tradesdk_cli.commands.mock.control import forget_old_state, json_of, mock_name, no_mock, send
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.output.columns import BALANCES, EMITTED, KEYS, LOG, SETTLEMENTS, SUBMISSIONS
 from tradesdk_cli.run import run_of
