@@ -23,6 +23,9 @@ from tradesdk_cli.text import PLAIN, is_not_text, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+
+    Opens = Callable[[typer.Context], AbstractContextManager[Any]]
 
 
 GLOBAL_PANEL = "Global options"
@@ -238,7 +241,9 @@ def add_lazily(group: Any, summaries: Mapping[str, str], package: str, files: Ma
 class Verbs(typer.Typer):
     """The commands of a module: the verbs of a noun, or one command without verbs."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, opens: Opens | None = None, **settings: Any) -> None:
+        """`opens` makes the `run` of commands with such a parameter."""
+        self._opens = opens
         names = {"help_option_names": ["-h", "--help"]}
         super().__init__(rich_markup_mode=None, add_completion=False, context_settings=names, **settings)
 
@@ -258,12 +263,12 @@ class Verbs(typer.Typer):
         """
         made, panel = SilentCommand if silent else TradeCommand, RARE if rare else None
         add = self.command(name, cls=made, epilog=examples(*lines), hidden=hidden, help=help, rich_help_panel=panel)
-        return lambda command: add(gathered(**shared)(command))
+        return lambda command: add(gathered(self._opens, **shared)(command))
 
 
-def noun(name: str, help: str) -> Verbs:
+def noun(name: str, help: str, opens: Opens | None = None) -> Verbs:
     """A group of verbs."""
-    app = Verbs(name=name, help=help, cls=TradeGroup)
+    app = Verbs(opens, name=name, help=help, cls=TradeGroup)
     app.callback(invoke_without_command=True)(_without_a_verb)
     return app
 
@@ -275,33 +280,42 @@ def _without_a_verb(ctx: typer.Context) -> None:
         print(ctx.get_help())
 
 
-def gathered(**gathers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def gathered(
+    opens: Opens | None = None, **gathers: Callable[..., Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Shares options between commands.
 
     With `@gathered(walk=pages)`, the parameters of `pages` replace the parameter `walk`, which gets the result of
-    `pages`.
+    `pages`. A parameter `run` gets what `opens` makes of the context, and is closed at the end.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        with_run = opens is not None and "run" in command.__annotations__
         if command.__doc__ is None and sys.flags.optimize > 1:
             command.__doc__ = _docstring(command)
-        if not gathers:  # once; Typer would do it four times
+        if not gathers and not with_run:  # once; Typer would do it four times
             command.__annotations__ = get_type_hints(command, include_extras=True)
             return command
         shared = {name: _parameters(gather) for name, gather in gathers.items()}
         parameters: list[inspect.Parameter] = []
-        for parameter in _parameters(command, *gathers):
+        for parameter in _parameters(command, *gathers, "run"):
+            if with_run and parameter.name == "run":
+                parameter = parameter.replace(name="ctx", annotation=typer.Context)
             parameters += shared.get(parameter.name, [parameter])
 
         @wraps(command)
-        def run(**given: Any) -> None:
+        def call(**given: Any) -> None:
             for name, gather in gathers.items():
                 given[name] = gather(**{parameter.name: given.pop(parameter.name) for parameter in shared[name]})
-            command(**given)
+            if opens is None or not with_run:
+                command(**given)
+                return
+            with opens(given.pop("ctx")) as given["run"]:
+                command(**given)
 
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect looks at first
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return run
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect looks at first
+        call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return call
 
     return decorate
 

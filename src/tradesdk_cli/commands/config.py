@@ -9,15 +9,14 @@ import typer
 
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.run import Run
 
-app = noun("config", "Settings and profiles: list, get, set, unset, path.")
+app = noun("config", "Settings and profiles: list, get, set, unset, path.", run_of)
 
 
 def _complete_setting(incomplete: str) -> list[str]:
@@ -34,7 +33,7 @@ SettingName = Annotated[
 
 @app.verb("list", "trade config list --sources", "trade --mock config list -o json")
 def list_(
-    ctx: typer.Context,
+    run: Run,
     sources: Annotated[bool, typer.Option("--sources", help="Show where each value comes from.")] = False,
 ) -> None:
     """Show all settings.
@@ -45,25 +44,23 @@ def list_(
     from tradesdk_cli.config.entries import SHOWN
     from tradesdk_cli.output.columns import Column
 
-    with run_of(ctx) as run:
-        rows = [_row(run.settings, name, sources=sources) for name in SHOWN]
-        columns = [Column("name"), Column("value", "id"), *([Column("source", "id")] if sources else [])]
-        run.out.many(columns, [rows], empty="nothing is set")
+    rows = [_row(run.settings, name, sources=sources) for name in SHOWN]
+    columns = [Column("name"), Column("value", "id"), *([Column("source", "id")] if sources else [])]
+    run.out.many(columns, [rows], empty="nothing is set")
 
 
 @app.verb("get", "trade config get output", "trade config get base_url -o json")
-def get(ctx: typer.Context, name: SettingName) -> None:
+def get(run: Run, name: SettingName) -> None:
     """Print the value of one setting, for scripts.
 
     With -o json also its source.
     """
     from tradesdk_cli.config.entries import shown_name
 
-    with run_of(ctx) as run:
-        row = _row(run.settings, shown_name(name), sources=True)
-        if row["value"] is None:
-            run.out.note(f"{row['name']} is not set, so nothing is shown")
-        _bare(run.out, row, row["value"])
+    row = _row(run.settings, shown_name(name), sources=True)
+    if row["value"] is None:
+        run.out.note(f"{row['name']} is not set, so nothing is shown")
+    _bare(run.out, row, row["value"])
 
 
 @app.verb("set", "trade config set output json", "trade config set timeout 10 --profile work")

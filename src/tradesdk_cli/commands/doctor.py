@@ -16,7 +16,7 @@ from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import Yes
 from tradesdk_cli.errors import SERVER, ConfigProblem, UsageProblem
 from tradesdk_cli.files import PartialFile, atomic_write
-from tradesdk_cli.run import run_of, run_with
+from tradesdk_cli.run import Run, run_of, run_with
 from tradesdk_cli.text import plural
 
 if TYPE_CHECKING:
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from tradesdk import ConfigError
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.health import Finding
-    from tradesdk_cli.run import Run
 
-app = Verbs()
+app = Verbs(run_of)
 
 
 @app.verb("doctor", "trade doctor", "trade --mock doctor -o json")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.errors import Interrupted, UsageProblem
 from tradesdk_cli.interrupts import DeferInterrupt, deferring, exit_code_of
 from tradesdk_cli.output.stderr import Progress
-from tradesdk_cli.run import wire_all
+from tradesdk_cli.run import Run, wire_all
 from tradesdk_cli.text import one_line, plural
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tradesdk_cli.cli.params import Walk
     from tradesdk_cli.output.columns import Column
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.run import Run
 
 
 _PAGE = 100

@@ -11,13 +11,12 @@ import typer
 
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import bare_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tradesdk_cli.run import Run
 
 _PRINTED = (
     "profile",
@@ -30,7 +29,7 @@ _PRINTED = (
     "key_kept_in",
     "default",
 )
-app = Verbs()
+app = Verbs(run_of)
 
 
 @app.verb("login", "trade login --profile work --api-key-stdin < key.txt", "trade login --mock --profile paper")

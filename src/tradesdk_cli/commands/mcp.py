@@ -13,14 +13,13 @@ from tradesdk_cli.cli.group import TradeGroup, Verbs, examples, gathered, refuse
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.interrupts import on_signal
 from tradesdk_cli.mcp import INSTALL
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import plain_dollars, usd
 
 if TYPE_CHECKING:
     from tradesdk_cli.mcp.catalog import Scope
-    from tradesdk_cli.run import Run
 
-app = Verbs(name="mcp", cls=TradeGroup)
+app = Verbs(run_of, name="mcp", cls=TradeGroup)
 
 
 Client = Literal["claude", "cursor", "codex", "vscode"]
@@ -122,7 +121,7 @@ def _serve_stdio(run: Run, scope: Scope) -> None:
 
 @app.verb("config", "trade mcp config claude", "trade --mock mcp config codex", silent=True, scope=scope_of)
 def config(
-    ctx: typer.Context,
+    run: Run,
     client: Annotated[Client, typer.Argument(metavar="CLIENT", help="claude, cursor, codex or vscode.")],
     *,
     scope: Scope,
@@ -135,32 +134,30 @@ def config(
     from tradesdk_cli.config.credentials import without_password
     from tradesdk_cli.mcp.clients import CLIENTS, PLACES, configuration, this_program
 
-    with run_of(ctx) as run:
-        variables = {name: os.environ[name] for name in PLACES if os.environ.get(name)}
-        if run.settings.sources["base_url"] == "flag --base-url":
-            variables |= dict.fromkeys(("TRADE_BASE_URL", "TRADE_MARKET_BASE_URL"), str(run.settings.base_url))
-        secret = [name for name, value in variables.items() if without_password(value) != value]
-        words = [*this_program(), *run.settings.program.split()[1:], "mcp"]
-        words += ["--write"] if scope.write else []
-        words += ["--spend", plain_dollars(usd(scope.spend))] if scope.spend else []
-        words += ["--auto-spend", plain_dollars(usd(scope.auto))] if scope.auto else []
-        shown = {name: value for name, value in variables.items() if name not in secret}
-        print(configuration(client, words, shown))
-        run.out.note(CLIENTS[client])
-        for name in secret:
-            run.out.note(f"{name} has a password, so it is left out: give it to the client's environment yourself")
-        if not _has_mcp():
-            run.out.note(f"the package mcp is not installed here, so the client cannot start it: {INSTALL}")
+    variables = {name: os.environ[name] for name in PLACES if os.environ.get(name)}
+    if run.settings.sources["base_url"] == "flag --base-url":
+        variables |= dict.fromkeys(("TRADE_BASE_URL", "TRADE_MARKET_BASE_URL"), str(run.settings.base_url))
+    secret = [name for name, value in variables.items() if without_password(value) != value]
+    words = [*this_program(), *run.settings.program.split()[1:], "mcp"]
+    words += ["--write"] if scope.write else []
+    words += ["--spend", plain_dollars(usd(scope.spend))] if scope.spend else []
+    words += ["--auto-spend", plain_dollars(usd(scope.auto))] if scope.auto else []
+    shown = {name: value for name, value in variables.items() if name not in secret}
+    print(configuration(client, words, shown))
+    run.out.note(CLIENTS[client])
+    for name in secret:
+        run.out.note(f"{name} has a password, so it is left out: give it to the client's environment yourself")
+    if not _has_mcp():
+        run.out.note(f"the package mcp is not installed here, so the client cannot start it: {INSTALL}")
 
 
 @app.verb("tools", "trade mcp tools", "trade mcp tools --write --spend 0.50 -o json", scope=scope_of)
-def tools(ctx: typer.Context, *, scope: Scope) -> None:
+def tools(run: Run, *, scope: Scope) -> None:
     """List the tools that a client sees. -o json has schemas and hints."""
     from tradesdk_cli.mcp.catalog import tools as listed
     from tradesdk_cli.output.columns import TOOLS
 
-    with run_of(ctx) as run:
-        run.out.many(TOOLS, [[tool.listed() for tool in listed(scope)]], empty="no tools")
+    run.out.many(TOOLS, [[tool.listed() for tool in listed(scope)]], empty="no tools")
 
 
 def _has_mcp() -> bool:

@@ -8,12 +8,12 @@ import typer
 
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import AgentId, AnyChain, Since, Until, count, whole
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 
 if TYPE_CHECKING:
     from tradesdk_cli.plot.plots import Wanted
 
-app = noun("plot", "Draw a token's price or an agent's result.")
+app = noun("plot", "Draw a token's price or an agent's result.", run_of)
 
 _OF_POINTS = "At most N points, the newest (default 500)."
 
@@ -39,7 +39,7 @@ def wanted(
     wanted=wanted,
 )
 def token(
-    ctx: typer.Context,
+    run: Run,
     *,
     symbol: Annotated[str, typer.Argument(metavar="SYMBOL", help="The token: its symbol or its address.")],
     chain: AnyChain = None,
@@ -52,13 +52,12 @@ def token(
     """
     from tradesdk_cli.plot.plots import plot_token
 
-    with run_of(ctx) as run:
-        plot_token(run, symbol, chain, wanted)
+    plot_token(run, symbol, chain, wanted)
 
 
 @app.verb("agent", "trade plot agent AGENT_ID", "trade plot agent AGENT_ID --since 30d --height 12", wanted=wanted)
 def agent(
-    ctx: typer.Context,
+    run: Run,
     *,
     agent_id: AgentId,
     wanted: Wanted,
@@ -70,5 +69,4 @@ def agent(
     """
     from tradesdk_cli.plot.plots import plot_agent
 
-    with run_of(ctx) as run:
-        plot_agent(run, agent_id, wanted)
+    plot_agent(run, agent_id, wanted)

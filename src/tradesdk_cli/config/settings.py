@@ -161,7 +161,7 @@ def resolve(
         debug=bool(flags.get("debug")),
         curl=bool(flags.get("curl")),
         program=program_of(flags),
-        home=expanded(home) if home else None,
+        home=data_folder(home) if home else None,
         table=table,
         sources=sources,
         saved=saved,

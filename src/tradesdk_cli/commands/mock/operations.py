@@ -17,7 +17,7 @@ from tradesdk_cli.commands.lists import refuse_query
 from tradesdk_cli.commands.mock.control import forget_old_state, json_of, mock_name, no_mock, send
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.output.columns import BALANCES, EMITTED, KEYS, LOG, SETTLEMENTS, SUBMISSIONS
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tradesdk_cli.output.columns import Column
-    from tradesdk_cli.run import Run
     from tradesdk_mock import ControlOperation, ControlParameter
 
 
