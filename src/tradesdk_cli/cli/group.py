@@ -8,10 +8,11 @@ from __future__ import annotations
 import inspect
 import sys
 from copy import copy
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
@@ -255,15 +256,14 @@ class Verbs(typer.Typer):
         help: str | None = None,
         silent: bool = False,
         rare: bool = False,
-        **shared: Callable[..., Any],
     ) -> Callable[[Callable[..., None]], Callable[..., None]]:
         """Adds a command.
 
-        `lines`: examples for its help. `shared`: for `gathered`. `silent`: it has no result. `rare`: last in the help.
+        `lines`: examples for its help. `silent`: it has no result. `rare`: last in the help.
         """
         made, panel = SilentCommand if silent else TradeCommand, RARE if rare else None
         add = self.command(name, cls=made, epilog=examples(*lines), hidden=hidden, help=help, rich_help_panel=panel)
-        return lambda command: add(gathered(self._opens, **shared)(command))
+        return lambda command: add(gathered(self._opens)(command))
 
 
 def noun(name: str, help: str, opens: Opens | None = None) -> Verbs:
@@ -280,55 +280,45 @@ def _without_a_verb(ctx: typer.Context) -> None:
         print(ctx.get_help())
 
 
-def gathered(
-    opens: Opens | None = None, **gathers: Callable[..., Any]
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def gathered(opens: Opens | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Shares options between commands.
 
-    With `@gathered(walk=pages)`, the parameters of `pages` replace the parameter `walk`, which gets the result of
-    `pages`. A parameter `run` gets what `opens` makes of the context, and is closed at the end.
+    A parameter whose type is a dataclass stands for options: its fields. A parameter `run` gets what `opens` makes of
+    the context, and is closed at the end.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        with_run = opens is not None and "run" in command.__annotations__
         if command.__doc__ is None and sys.flags.optimize > 1:
             command.__doc__ = _docstring(command)
-        if not gathers and not with_run:  # once; Typer would do it four times
-            command.__annotations__ = get_type_hints(command, include_extras=True)
-            return command
-        shared = {name: _parameters(gather) for name, gather in gathers.items()}
+        shared: dict[str, tuple[Any, list[str]]] = {}
         parameters: list[inspect.Parameter] = []
-        for parameter in _parameters(command, *gathers, "run"):
-            if with_run and parameter.name == "run":
-                parameter = parameter.replace(name="ctx", annotation=typer.Context)
-            parameters += shared.get(parameter.name, [parameter])
+        for one in inspect.signature(command, eval_str=True).parameters.values():
+            parameter = one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            if one.name == "run":
+                parameters.append(parameter.replace(name="ctx", annotation=typer.Context))
+            elif is_dataclass(one.annotation):
+                kind: Any = one.annotation
+                fields = inspect.signature(kind, eval_str=True).parameters
+                shared[one.name] = kind, list(fields)
+                parameters += [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in fields.values()]
+            else:
+                parameters.append(parameter)
 
         @wraps(command)
         def call(**given: Any) -> None:
-            for name, gather in gathers.items():
-                given[name] = gather(**{parameter.name: given.pop(parameter.name) for parameter in shared[name]})
-            if opens is None or not with_run:
+            for name, (options, names) in shared.items():
+                given[name] = options(**{field: given.pop(field) for field in names})
+            if opens is None or "run" not in command.__annotations__:
                 command(**given)
-                return
-            with opens(given.pop("ctx")) as given["run"]:
-                command(**given)
+            else:
+                with opens(given.pop("ctx")) as given["run"]:
+                    command(**given)
 
         call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect looks at first
         call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return call
 
     return decorate
-
-
-def _parameters(function: Callable[..., Any], *unknown: str) -> list[inspect.Parameter]:
-    """The parameters as keyword-only, with evaluated annotations.
-
-    Annotations of `unknown` parameters and of the result are not evaluated: only type checkers import their names.
-    """
-    hints = {name: hint for name, hint in function.__annotations__.items() if name not in ("return", *unknown)}
-    function.__annotations__ = hints
-    parameters = inspect.signature(function, eval_str=True).parameters.values()
-    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
 
 
 def _docstring(command: Callable[..., None]) -> str | None:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import SORT, AgentId, AnyChain, Chain, Confidence, DryRun, Walk, Yes, number, pages, whole
+from tradesdk_cli.cli.params import (
+    SORT,
+    AgentId,
+    AnyChain,
+    Chain,
+    Confidence,
+    Consent,
+    Walk,
+    number,
+    whole,
+)
 from tradesdk_cli.errors import CONFLICT, CliError, UsageProblem
 from tradesdk_cli.run import Run, run_of, wire
 from tradesdk_cli.text import one_line
@@ -38,43 +49,31 @@ _SORTED_BY = {
 }
 
 
-def _percent(name: str, help: str) -> Any:
-    return typer.Option(name, parser=number(), metavar="PCT", help=help)
+def _percent(help: str) -> Any:
+    return typer.Option(parser=number(), metavar="PCT", help=help)
 
 
-MaxPositions = Annotated[
-    int | None,
-    typer.Option("--max-positions", parser=whole(), metavar="N", help="Maximum number of open positions."),
-]
-PositionSize = Annotated[
-    float | None, _percent("--position-size-pct", "Size of a position, in percent of the balance.")
-]
-StopLoss = Annotated[float | None, _percent("--stop-loss-pct", "Stop loss, in percent below the entry price.")]
-TrailingStop = Annotated[
-    float | None, _percent("--trailing-stop-pct", "Trailing stop, in percent below the highest price.")
-]
-TakeProfit = Annotated[float | None, _percent("--take-profit-pct", "Take profit, in percent above the entry price.")]
+@dataclass
+class Rules:
+    """The options about risk: the part of the body that create and update share."""
+
+    position_size_pct: Annotated[float | None, _percent("Size of a position, in percent of the balance.")] = None
+    stop_loss_pct: Annotated[float | None, _percent("Stop loss, in percent below the entry price.")] = None
+    trailing_stop_pct: Annotated[float | None, _percent("Trailing stop, in percent below the highest price.")] = None
+    take_profit_pct: Annotated[float | None, _percent("Take profit, in percent above the entry price.")] = None
+    min_confidence: Confidence = None
+    max_positions: Annotated[
+        int | None, typer.Option(parser=whole(), metavar="N", help="Maximum number of open positions.")
+    ] = None
+
+    @property
+    def body(self) -> dict[str, Any]:
+        given = _given(**vars(self))
+        risk = {name: given.pop(name) for name in list(given) if name.endswith("_pct")}
+        return ({"risk": risk} if risk else {}) | given
 
 
-def trading_rules(
-    position_size_pct: PositionSize = None,
-    stop_loss_pct: StopLoss = None,
-    trailing_stop_pct: TrailingStop = None,
-    take_profit_pct: TakeProfit = None,
-    min_confidence: Confidence = None,
-    max_positions: MaxPositions = None,
-) -> dict[str, Any]:
-    """The risk rules: the part of the body that create and update share."""
-    risk = _given(
-        position_size_pct=position_size_pct,
-        stop_loss_pct=stop_loss_pct,
-        trailing_stop_pct=trailing_stop_pct,
-        take_profit_pct=take_profit_pct,
-    )
-    return _given(risk=risk or None, min_confidence=min_confidence, max_positions=max_positions)
-
-
-@app.verb("list", "trade agents list", "trade agents list --losing --limit 3", walk=pages)
+@app.verb("list", "trade agents list", "trade agents list --losing --limit 3")
 def list_agents(
     run: Run,
     *,
@@ -127,7 +126,6 @@ def get(run: Run, agent_id: AgentId) -> None:
     "create",
     "trade agents create --name momentum --wallet-id WALLET_ID --chain base",
     "trade agents create --name careful --wallet-id WALLET_ID --chain base --stop-loss-pct 5 --dry-run",
-    rules=trading_rules,
 )
 def create(
     run: Run,
@@ -135,22 +133,21 @@ def create(
     name: Annotated[str, typer.Option(metavar="TEXT", help="A name for the agent.")],
     wallet_id: Annotated[str, typer.Option(metavar="ID", help="A connected wallet: its id, label or address.")],
     chain: Chain,
-    rules: dict[str, Any],
-    yes: Yes = False,
-    dry_run: DryRun = False,
+    rules: Rules,
+    consent: Consent,
 ) -> None:
     """Create an agent. It is idle at first: it is started in the dashboard, as the service has no endpoint for it."""
     from tradesdk import Agent
     from tradesdk_cli.confirm import Change, approve, check
     from tradesdk_cli.lookup import WALLETS, id_of
 
-    if not dry_run:
+    if not consent.dry_run:
         run.out.selection.expect(Agent)
-    check(f"create the agent {name}", yes=yes, dry_run=dry_run)
+    check(f"create the agent {name}", **vars(consent))
     wallet_id = id_of(run, WALLETS, wallet_id)
-    body = {"name": name, "wallet_id": wallet_id, "chain_id": chain, **rules}
+    body = {"name": name, "wallet_id": wallet_id, "chain_id": chain, **rules.body}
     change = Change(f"create the agent {one_line(name, 60)}", "POST", "/v1/agents", body)
-    if approve(run, change, yes=yes, dry_run=dry_run):
+    if approve(run, change, **vars(consent)):
         run.show(run.client.agents.create(**_arguments(body)))
 
 
@@ -158,7 +155,6 @@ def create(
     "update",
     "trade agents update AGENT_ID --name calmer",
     "trade agents update AGENT_ID --stop-loss-pct 4 --max-positions 3 --dry-run",
-    rules=trading_rules,
 )
 def update(
     run: Run,
@@ -168,15 +164,14 @@ def update(
     wallet_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Another connected wallet: its id, label or address.")
     ] = None,
-    rules: dict[str, Any],
-    yes: Yes = False,
-    dry_run: DryRun = False,
+    rules: Rules,
+    consent: Consent,
 ) -> None:
     """Change an agent. What you leave out stays as it is; the agent may be active.
 
     Shows each change beside the current value, then asks. Sends nothing if nothing would change.
     """
-    body = _given(name=name, wallet_id=wallet_id) | rules
+    body = _given(name=name, wallet_id=wallet_id) | rules.body
     if not body:
         raise UsageProblem(
             "trade agents update needs at least one option that says what to change",
@@ -187,9 +182,9 @@ def update(
     from tradesdk_cli.lookup import AGENTS, WALLETS, id_of, reached
     from tradesdk_cli.output.formats import flatten
 
-    if not dry_run:
+    if not consent.dry_run:
         run.out.selection.expect(Agent)
-    check(f"change the agent {agent_id}", yes=yes, dry_run=dry_run)
+    check(f"change the agent {agent_id}", **vars(consent))
     if wallet_id is not None:
         body["wallet_id"] = id_of(run, WALLETS, wallet_id)
     agent_id, agent = reached(run, AGENTS, agent_id, lambda found: (found, run.client.agents.get(found)))
@@ -200,18 +195,18 @@ def update(
     if not change.differences():
         run.out.note(f"{named} already has these values: nothing to change")
         run.show(agent)
-    elif approve(run, change, yes=yes, dry_run=dry_run):
+    elif approve(run, change, **vars(consent)):
         run.show(run.client.agents.update(agent_id, **_arguments(body)))
 
 
 @app.verb("delete", "trade agents delete AGENT_ID --dry-run", "trade agents delete AGENT_ID")
-def delete(run: Run, agent_id: AgentId, yes: Yes = False, dry_run: DryRun = False) -> None:
+def delete(run: Run, agent_id: AgentId, consent: Consent) -> None:
     """Delete an agent for good. An active one must be stopped first."""
     from tradesdk import ConflictError
     from tradesdk_cli.confirm import Change, approve, check
     from tradesdk_cli.lookup import AGENTS, reached
 
-    check(f"delete the agent {agent_id} for good", yes=yes, dry_run=dry_run)
+    check(f"delete the agent {agent_id} for good", **vars(consent))
     agent_id, agent = reached(run, AGENTS, agent_id, lambda found: (found, run.client.agents.get(found)))
     named = f"the agent {one_line(agent.name, 60)} ({agent_id})"
     active = agent.status == "active"
@@ -224,7 +219,7 @@ def delete(run: Run, agent_id: AgentId, yes: Yes = False, dry_run: DryRun = Fals
         about |= {"open positions": many} if count else {}
     path = f"/v1/agents/{agent_id}"
     change = Change(f"delete {named} for good", "DELETE", path, about=about, warnings=warnings)
-    if approve(run, change, yes=yes, dry_run=dry_run):
+    if approve(run, change, **vars(consent)):
         try:
             run.client.agents.delete(agent_id)
         except ConflictError as error:

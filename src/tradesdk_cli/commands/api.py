@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, quote, unquote
 import typer
 
 from tradesdk_cli.cli.group import Verbs
-from tradesdk_cli.cli.params import DryRun, Yes, pairs
+from tradesdk_cli.cli.params import Consent, pairs
 from tradesdk_cli.errors import SERVER, CliError, UsageProblem
 from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import one_line, to_json, visible
@@ -49,8 +49,8 @@ def api(
     words: Words,
     field: Texts = None,
     data: Data = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
+    *,
+    consent: Consent,
 ) -> None:
     """Send any request, with the same key and retries. Print the answer as JSON.
 
@@ -61,10 +61,10 @@ def api(
     from tradesdk_cli.confirm import approve
 
     change = read_request(words, field or (), data)
-    if change.method == "GET" and dry_run:
+    if change.method == "GET" and consent.dry_run:
         run.out.one(change.as_dict())
         run.out.note("nothing was sent (--dry-run)")
-    elif change.method == "GET" or approve(run, change, yes=yes, dry_run=dry_run):
+    elif change.method == "GET" or approve(run, change, **vars(consent)):
         _show(run.out, run.client.request(change.method, change.path, query=change.query, json=change.body))
 
 

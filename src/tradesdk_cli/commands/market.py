@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import Since, Until, count
+from tradesdk_cli.pay.calls import Call, SendKey, Terms
 from tradesdk_cli.run import Run, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tradesdk_cli.pay.checkout import Terms
 
 app = noun("market", "Paid market data: signals, prices, history, win-rate, avg-prices, top, metrics, tokens.", run_of)
 
 FIRST_TOKENS = 20
-SPECIAL = "For special cases"
 
 
 SignalKind = Literal["BUY", "SELL", "WAITING FOR SIGNAL", "ALL"]
@@ -36,43 +34,11 @@ Tokens = Annotated[
         metavar="TOKEN...", help="Symbols, addresses on Base, or coin-registry ids, separated by spaces or commas."
     ),
 ]
-SendKey = Annotated[
-    bool,
-    typer.Option("--send-api-key", help="Send the API key too, if the service requires it.", rich_help_panel=SPECIAL),
-]
-
-
-def terms(
-    max_price: Annotated[
-        str | None, typer.Option(metavar="USD", help="Maximum price in US dollars, such as 0.10.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show request, price and what would be signed; pay nothing.")
-    ] = False,
-    purchase: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Name the purchase: it is paid once, on all machines with this wallet.",
-            rich_help_panel=SPECIAL,
-        ),
-    ] = None,
-    wallet: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The keystore that pays [env: TRADE_KEYSTORE].", rich_help_panel=SPECIAL),
-    ] = None,
-    send_api_key: SendKey = False,
-) -> Terms:
-    """The options of all paid calls."""
-    from tradesdk_cli.pay.checkout import Terms
-
-    return Terms(max_price, dry_run, purchase, wallet, send_api_key)
 
 
 def buy(run: Run, terms: Terms, verb: str, tokens: Sequence[str] = (), **arguments: Any) -> None:
     """Buys and prints."""
     from tradesdk_cli.pay.buy import purchase
-    from tradesdk_cli.pay.calls import Call
 
     purchase(run, Call(verb, tokens, arguments), terms)
 
@@ -84,14 +50,13 @@ def _of_tokens(verb: str, first: str, second: str, says: str) -> None:
         buy(run, terms, verb, tokens)
 
     command.__doc__ = says
-    app.verb(verb, first, second, terms=terms)(command)
+    app.verb(verb, first, second)(command)
 
 
 @app.verb(
     "signals",
     "trade --mock market signals ETH BRETT:5 --max-price 0.10",
     "trade --mock market signals BRETT --limit 3 --max-price 0.05 -o json",
-    terms=terms,
 )
 def signals(
     run: Run,
@@ -119,7 +84,6 @@ _of_tokens(
     "history",
     "trade --mock market history BRETT --since 24h --signal BUY --max-price 0.05",
     "trade --mock market history ETH BRETT --since 2026-01-01 --until 2026-01-02 --max-price 0.10 -o ndjson",
-    terms=terms,
 )
 def history(
     run: Run,
@@ -156,7 +120,6 @@ _of_tokens(
     "top",
     "trade --mock market top --sort winRate --max-price 0.06",
     "trade --mock market top --sort ROI --limit 5 --max-price 0.06 -o json",
-    terms=terms,
 )
 def top(
     run: Run,
@@ -173,7 +136,6 @@ def top(
     "metrics",
     "trade --mock market metrics --max-price 0.06",
     "trade --mock market metrics --max-price 0.06 -o json",
-    terms=terms,
 )
 def metrics(run: Run, *, terms: Terms) -> None:
     """Buy metrics of the whole platform: $0.06."""

@@ -13,17 +13,16 @@ from urllib.parse import urlsplit
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import All, DryRun, Limit, Since, Until, Yes, pages, parse_span
+from tradesdk_cli.cli.params import All, Consent, DryRun, Limit, Since, Until, Walk, parse_span
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.pay import key
-from tradesdk_cli.pay.calls import ENDPOINTS, Call
+from tradesdk_cli.pay.calls import ENDPOINTS, Call, SendKey, Terms
 from tradesdk_cli.run import Run, run_of, target_of
 from tradesdk_cli.text import dollars, one_line, plain_dollars, usd
 
 app = noun("pay", "Payments: quote, history, show, report, budget, resume, reconcile, key, trust.", run_of)
 
 PaymentId = Annotated[str, typer.Argument(metavar="PAYMENT_ID", help="Its id, or the beginning of its id.")]
-SendKey = Annotated[bool, typer.Option("--send-api-key", help="Send the API key too, if the service requires it.")]
 
 
 def _verb(value: str) -> str:
@@ -52,7 +51,7 @@ def quote(
 
     Uses the published prices; needs no key and sends nothing.
     """
-    from tradesdk_cli.pay.checkout import Terms, client_for
+    from tradesdk_cli.pay.checkout import client_for
     from tradesdk_cli.pay.rows import left_over, room
 
     call = Call(verb, tokens or (), {"sort_by": "winRate"} if verb == "top" else {})
@@ -113,7 +112,7 @@ def history(
     from tradesdk_cli.output.columns import PAYMENTS
     from tradesdk_cli.pay.rows import brief, payments_of
 
-    total = pages(limit, everything).total
+    total = Walk(limit, everything).total
     chosen = {"stages": [PaymentStage(one.value) for one in stage or ()], "unproven": unproven}
     start, end = run.period(since, until)
     page = 500 if since or until or total is None else total + 1
@@ -285,8 +284,7 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 def trust(
     run: Run,
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The recipient, as in the error.")],
-    yes: Yes = False,
-    dry_run: DryRun = False,
+    consent: Consent,
 ) -> None:
     """Accept one more address to pay.
 
@@ -310,7 +308,7 @@ def trust(
         "recipient": address,
         "accepted_so_far": ", ".join(known) or "any, at the first call",
     }
-    if approve(run, Change(f"pay {address} from now on", LEDGER, "trust", body), yes=yes, dry_run=dry_run):
+    if approve(run, Change(f"pay {address} from now on", LEDGER, "trust", body), **vars(consent)):
         payments.trust(address)
         run.out.one({"service": origin, "accepted": payments.trusted()})
 

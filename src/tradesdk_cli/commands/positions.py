@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import AgentFilter, AnyChain, Token, Walk, pages
+from tradesdk_cli.cli.params import AgentFilter, AnyChain, Token, Walk
 from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import plural
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = noun("positions", "Open positions: list.", run_of)
 
 
-@app.verb("list", "trade positions list", "trade positions list --agent-id AGENT_ID --all -o json", walk=pages)
+@app.verb("list", "trade positions list", "trade positions list --agent-id AGENT_ID --all -o json")
 def list_positions(
     run: Run,
     *,

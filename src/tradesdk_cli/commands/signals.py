@@ -19,20 +19,18 @@ from tradesdk_cli.cli.params import (
     Until,
     Walk,
     count,
-    pages,
     parse_span,
     parse_time,
 )
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.run import Run, run_of, wire_all
-from tradesdk_cli.stream.deliver import actions
+from tradesdk_cli.stream.deliver import Actions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from tradesdk_cli.stream.bookmark import Bookmark, Stream
-    from tradesdk_cli.stream.deliver import Actions
 
 LAST = "last"
 
@@ -65,7 +63,6 @@ def latest(
     "history",
     "trade signals history --chain base --since 24h --limit 50",
     "trade signals history --chain base --since 2026-01-01 --until 2026-01-01T12:00Z --all -o ndjson",
-    walk=pages,
 )
 def history(
     run: Run,
@@ -98,7 +95,6 @@ def history(
     "stream",
     "trade signals stream --chain base --since 24h --count 5",
     "trade signals stream --chain base --since 24h --count 1 --exec 'echo {direction} {token_symbol}'",
-    wanted=actions,
 )
 def stream(
     run: Run,

@@ -17,7 +17,6 @@ from tradesdk_cli.cli.params import (
     Token,
     Until,
     Walk,
-    pages,
 )
 from tradesdk_cli.run import Run, run_of
 
@@ -39,7 +38,6 @@ _SORTED_BY = {"pnl": "pnl_usd", "roi": "roi_pct"}
     "list",
     "trade trades list --status closed --since 7d --sort -pnl",
     "trade trades list --agent-id AGENT_ID --limit 50 -o ndjson",
-    walk=pages,
 )
 def list_trades(
     run: Run,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import AnyChain, Chain, DryRun, Walk, Yes, pages
+from tradesdk_cli.cli.params import AnyChain, Chain, Consent, Walk
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import one_line
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 app = noun("wallets", "Wallets: list, connect, balance.", run_of)
 
 
-@app.verb("list", "trade wallets list", "trade wallets list --chain base -o json", walk=pages)
+@app.verb("list", "trade wallets list", "trade wallets list --chain base -o json")
 def list_wallets(
     run: Run,
     *,
@@ -61,8 +61,8 @@ def connect(
     wallet: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The keystore that signs [env: TRADE_KEYSTORE].")
     ] = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
+    *,
+    consent: Consent,
 ) -> None:
     """Connect a wallet by proving that it is yours.
 
@@ -83,13 +83,13 @@ def connect(
             raise UsageProblem("--signature needs --address", "the address whose key made the signature")
     signer = None if signature is not None else _signer(run, wallet, address)
     address = address if signer is None else signer.address
-    if not dry_run:
+    if not consent.dry_run:
         run.out.selection.expect(Connected)
     body = {"address": address, "chain_id": chain, "label": label}
     about = {} if signer is None else {"text to sign": text or wallet_message(str(address), chain)}
     body["signature"] = signature or "(made when it is sent)"
     change = Change(f"connect the wallet {address} as {label}", "POST", "/v1/wallets", body, about=about)
-    if approve(run, change, yes=yes, dry_run=dry_run):
+    if approve(run, change, **vars(consent)):
         wallets = run.client.wallets
         if signer is not None:
             run.show(wallets.connect_with(signer, label=label, chain_id=chain, message=text))

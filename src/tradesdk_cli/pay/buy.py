@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from tradesdk import DryRun, MarketClient, MarketResult, Payment, Quote
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.pay.calls import Call
-    from tradesdk_cli.pay.checkout import Terms
+    from tradesdk_cli.pay.calls import Call, Terms
     from tradesdk_cli.run import Run
     from tradesdk_cli.wallet import Wallet
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import DryRun, Yes
+from tradesdk_cli.cli.params import Consent
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import bare_key
@@ -71,7 +71,7 @@ def address(run: Run, wallet: WalletFile = None) -> None:
 
 
 @app.verb("accept-secret", "trade --mock pay key accept-secret --yes", "trade pay key accept-secret --dry-run")
-def accept_secret(run: Run, wallet: WalletFile = None, yes: Yes = False, dry_run: DryRun = False) -> None:
+def accept_secret(run: Run, wallet: WalletFile = None, *, consent: Consent) -> None:
     """Accept another purchase secret than before.
 
     The nonces of named purchases (--purchase) are made with a secret: that of TRADE_PURCHASE_SECRET, else one
@@ -82,14 +82,14 @@ def accept_secret(run: Run, wallet: WalletFile = None, yes: Yes = False, dry_run
     from tradesdk_cli.pay.checkout import market_client
 
     what = "accept another purchase secret"
-    check(what, yes=yes, dry_run=dry_run)
+    check(what, **vars(consent))
     found = run.wallet(wallet)
     client = market_client(run, found)
     known, given = client.payments.purchase_secret_ids()
     payer = None if found is None else found.address
     body = {"payer": payer, "secret_id": given}
     change = Change(what, LEDGER, "accept-secret", body, before={"payer": payer, "secret_id": known})
-    if approve(run, change, yes=yes, dry_run=dry_run):
+    if approve(run, change, **vars(consent)):
         run.out.one({**body, "secret_id": client.payments.accept_purchase_secret()})
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
@@ -22,24 +21,14 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tradesdk_cli.cli.params import Instant
     from tradesdk_cli.output.columns import Column
+    from tradesdk_cli.plot import Wanted
     from tradesdk_cli.run import Run
 
 _RESULTS = columns("timestamp total_pnl_usd pnl_usd status token_symbol? trade_id?")
 _PIPE_WIDTH, _HEIGHT, _TALLEST = 80, 20, 30
 _LOOK_BACK = 500
 _PAGE = 100
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Period, number of points, and height of a chart in lines."""
-
-    since: Instant | None
-    until: Instant | None
-    limit: int
-    height: int | None
 
 
 def plot_token(run: Run, symbol: str, chain: int | None, wanted: Wanted) -> None:

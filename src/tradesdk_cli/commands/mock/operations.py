@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 import typer
 
 from tradesdk_cli.cli.group import Verbs, noun
-from tradesdk_cli.cli.params import A_TIME, AgentId, AnyChain, DryRun, Yes, number, pairs, unix_or_date, whole
+from tradesdk_cli.cli.params import A_TIME, AgentId, AnyChain, Consent, number, pairs, unix_or_date, whole
 from tradesdk_cli.commands import mock
 from tradesdk_cli.commands.lists import refuse_query
 from tradesdk_cli.commands.mock.control import forget_old_state, json_of, mock_name, no_mock, send
@@ -155,8 +155,7 @@ def _typed(command: Command, operation: ControlOperation) -> Callable[..., None]
         more = typer.Argument(metavar="NAME=VALUE", help=_sentence(operation.more))
         add("more", Annotated[list[str] | None, more], None)
     if command.loses is not None:
-        add("yes", Yes, False)
-        add("dry_run", DryRun, False)
+        add("consent", Consent, inspect.Parameter.empty)
     run.__annotations__ = {each.name: each.annotation for each in found}
     run.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]  # what inspect looks at first
     run.__doc__ = operation.text
@@ -267,7 +266,7 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
 
             what = f"{operation.path} {mock_name(run)}: delete {command.loses}"
             change = Change(what, operation.method, f"/_mock/{operation.path}", fields or None, mock=mock_name(run))
-            if not approve(run, change, yes=given["yes"], dry_run=given["dry_run"]):
+            if not approve(run, change, **vars(given["consent"])):
                 return
             answer_for()
             forget_old_state(run)

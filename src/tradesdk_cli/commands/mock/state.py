@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.cli.group import Verbs
-from tradesdk_cli.cli.params import DryRun, Yes
+from tradesdk_cli.cli.params import Consent
 from tradesdk_cli.commands.mock.control import fetch, forget_old_state, mock_name, no_mock, send
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.files import atomic_write
@@ -50,8 +50,7 @@ def snapshot(
 def restore(
     run: Run,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="From trade mock snapshot, or a state file.")],
-    yes: Yes = False,
-    dry_run: DryRun = False,
+    consent: Consent,
 ) -> None:
     """Restore a snapshot, or load a state file.
 
@@ -64,7 +63,7 @@ def restore(
     if not file.is_file():
         raise UsageProblem(f"{file} is {'not a file' if file.exists() else 'not there'}", hint)
     what = f"restore {file} in {mock_name(run)}: delete its present state"
-    if not approve(run, Change(what, "POST", "/_mock/restore", mock=mock_name(run)), yes=yes, dry_run=dry_run):
+    if not approve(run, Change(what, "POST", "/_mock/restore", mock=mock_name(run)), **vars(consent)):
         return
     log = file.with_name(f"{file.name}-wal")
     if log.exists() and log.stat().st_size:  # the last writes are in those files
