@@ -87,8 +87,11 @@ def unset(ctx: typer.Context, name: SettingName) -> None:
 
 
 def _change(ctx: typer.Context, name: str, value: str | None, *, yes: bool = False) -> None:
+    from tradesdk.local import host_of, origin_of
+    from tradesdk_cli.config.credentials import addresses_of
     from tradesdk_cli.config.entries import parse, plain_name, settable_name
     from tradesdk_cli.config.files import CONFIG_FILE, change
+    from tradesdk_cli.confirm import agree
 
     with run_of(ctx, new_profile=value is not None) as run:
         run.out.selection.expect("name", "value", "profile", "file")
@@ -110,7 +113,9 @@ def _change(ctx: typer.Context, name: str, value: str | None, *, yes: bool = Fal
             settings.saved.named(profile)  # does not exist: only required settings create a profile
         if parsed is not None and name in ("base_url", "market_url"):
             parsed = run.connect(parsed, "none-yet").base_url
-            _agree_to_move(run, profile, parsed, yes=yes)
+            table = profiles.get(profile, {})
+            if "key" in table and origin_of(parsed) not in map(origin_of, addresses_of(table)):
+                agree(f"let the key that profile {profile} keeps go to {host_of(parsed)}", yes=yes)
         if parsed is None and name not in profiles.get(profile, {}):
             run.out.note(f"nothing to remove: {name} is not set there")
         change(file, ("profiles", profile), {name: parsed})
@@ -164,15 +169,3 @@ def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
         out.one(item)
     elif value is not None:
         out.write(visible("true" if value is True else "false" if value is False else str(value)) + "\n")
-
-
-def _agree_to_move(run: Run, profile: str, address: str, *, yes: bool) -> None:
-    """Asks before a saved key goes to another address than it was saved for."""
-    from tradesdk.local import host_of, origin_of
-    from tradesdk_cli.config.credentials import addresses_of
-    from tradesdk_cli.confirm import agree
-
-    table = run.settings.saved.tables.get(profile, {})
-    if "key" not in table or origin_of(address) in map(origin_of, addresses_of(table)):
-        return
-    agree(f"let the key that profile {profile} keeps go to {host_of(address)}", yes=yes)

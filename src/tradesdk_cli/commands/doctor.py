@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,12 +15,12 @@ import typer
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import Yes
 from tradesdk_cli.errors import SERVER, ConfigProblem, UsageProblem
-from tradesdk_cli.files import PartialFile, atomic_write
+from tradesdk_cli.files import PartialFile, atomic_write, file_errors
 from tradesdk_cli.run import Run, run_of, run_with
 from tradesdk_cli.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from tradesdk import ConfigError
@@ -86,6 +86,7 @@ def _probe(
 ) -> int:
     """Probes the service, prints its behavior, and saves it as options of the mock."""
     from tradesdk_cli.output.columns import PROBE
+    from tradesdk_cli.output.outfile import FileUnwritable
     from tradesdk_cli.pay.checkout import amount_of, market_client
     from tradesdk_cli.probe.ask import LONGEST, Probe
     from tradesdk_cli.probe.points import differences, of_file, options, rows, usual
@@ -95,8 +96,9 @@ def _probe(
         expected = usual() if compare is None else of_file(compare)
     except ValueError as error:
         raise UsageProblem(f"--compare: {error}", "make one: trade doctor --service --gaps FILE") from None
+    written = partial(file_errors, FileUnwritable, f"{file} cannot be written", "--gaps takes another FILE")
     if file is not None:
-        with _written(file):  # before half a minute and a purchase, not after
+        with written():  # before half a minute and a purchase, not after
             if file.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             PartialFile(file).drop()
@@ -138,21 +140,11 @@ def _probe(
             run.out.note(f"an agent could not be deleted: {run.settings.program} agents delete {ident}")
         chosen = options(found)
         if file is not None:
-            with _written(file):
+            with written():
                 atomic_write(file, json.dumps(chosen, indent=2) + "\n")
         words = [f"--gap {shlex.quote(f'{name}={value}')}" for name, value in chosen.items()]
         run.out.note(f"a mock like this service: trade mock serve {' '.join(words)}".rstrip())
     return SERVER if broken or (compare is not None and otherwise) else 0
-
-
-@contextlib.contextmanager
-def _written(file: Path) -> Iterator[None]:
-    from tradesdk_cli.output.outfile import FileUnwritable
-
-    try:
-        yield
-    except OSError as error:
-        raise FileUnwritable(f"{file} cannot be written: {error.strerror}", "--gaps takes another FILE") from None
 
 
 def _ask_first(run: Run, *, write: bool, pay: str | None, payer: str | None, yes: bool) -> None:

@@ -11,7 +11,7 @@ from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import Consent
 from tradesdk_cli.commands.mock.control import fetch, forget_old_state, mock_name, no_mock, send
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
-from tradesdk_cli.files import atomic_write
+from tradesdk_cli.files import atomic_write, file_errors
 from tradesdk_cli.run import Run, run_of
 
 _APPS = {"snapshot": Verbs(run_of), "restore": Verbs(run_of)}
@@ -37,10 +37,8 @@ def snapshot(
     state = fetch(run, "GET", "snapshot")
     if not state.startswith(b"SQLite format 3\0"):
         raise no_mock(run)
-    try:
+    with file_errors(CliError, f"cannot write {file}", "choose another file"):
         atomic_write(file, state)
-    except OSError as error:
-        raise CliError(f"cannot write {file}: {error.strerror}", "choose another file") from None
     run.out.one({"file": str(file), "bytes": file.stat().st_size})
 
 
@@ -68,10 +66,10 @@ def restore(
     log = file.with_name(f"{file.name}-wal")
     if log.exists() and log.stat().st_size:  # the last writes are in those files
         raise CliError(f"{file} is in use, or was not closed", "trade mock serve --db FILE, and trade mock snapshot")
+    with file_errors(CliError, f"cannot read {file}", hint):
+        state = file.read_bytes()
     try:
-        send(run, "POST", "restore", file.read_bytes())
-    except OSError as error:
-        raise CliError(f"cannot read {file}: {error.strerror}", hint) from None
+        send(run, "POST", "restore", state)
     except RefusedByMock as error:
         error.hint = f"nothing was changed; {hint}"
         raise
