@@ -153,13 +153,14 @@ def run(argv: list[str]) -> int:
 
 
 def _print_problem(problem: Problem, flags: dict[str, Any]) -> int:
+    from tradesdk import ConfigError
     from tradesdk_cli.config.settings import Settings, resolve
     from tradesdk_cli.errors import CliError
     from tradesdk_cli.output.stderr import Notes
 
     try:
         settings = flags.get("resolved") or resolve(flags, os.environ)
-    except CliError:  # as many settings as can be read
+    except (CliError, ConfigError):  # as many settings as can be read
         settings = Settings(output=flags.get("output") or "auto")
     with contextlib.suppress(ClosedPipe, BrokenPipeError):
         Notes(settings, os.environ).problem(problem)

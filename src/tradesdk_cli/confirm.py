@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.choices import CHAIN_NAMES
-from tradesdk_cli.errors import INTERRUPTED, Declined, Interrupted, UsageProblem
+from tradesdk_cli.errors import Declined, Interrupted, UsageProblem
 from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.redact import without_secrets
 from tradesdk_cli.text import one_line, to_json, visible
@@ -101,7 +101,7 @@ def approve(run: Run, change: Change, *, yes: bool, dry_run: bool | None) -> boo
         agreed = ask(f"{change.what}?")
     except KeyboardInterrupt:
         print("\ninterrupted: nothing was changed", file=sys.stderr)
-        raise Interrupted(INTERRUPTED) from None
+        raise Interrupted from None
     if not agreed:
         raise Declined("nothing was changed")
     return True

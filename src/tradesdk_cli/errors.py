@@ -94,9 +94,10 @@ class ClosedPipe(Exception):
 class Interrupted(Exception):
     """Ctrl-C or SIGTERM ended the command, and its messages are printed."""
 
-    def __init__(self, exit_code: int) -> None:
+    def __init__(self, interrupt: BaseException | None = None) -> None:
+        """The exit code is as in shells: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
         super().__init__()
-        self.exit_code = exit_code
+        self.exit_code: int = 128 + getattr(interrupt, "number", 2)
 
 
 class RefusedByMock(CliError):

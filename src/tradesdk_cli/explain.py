@@ -78,7 +78,13 @@ def _problem_of(error: BaseException) -> Problem:
         return Problem(error.exit_code, code, one_line(error.message), error.hint, error.status, about=about)
 
     if isinstance(error, APIError):
-        return with_payment((_status_problem if isinstance(error, APIStatusError) else _request_problem)(error), error)
+        if not isinstance(error, APIStatusError):
+            return with_payment(_request_problem(error), error)
+        status, code = error.status, one_line(error.service_code or f"http_{error.status}", 80)
+        if error.response is None:  # held back here
+            code = error.code
+        message, hint = one_line(error.message or f"the service answered {status}"), _status_hint(error)
+        return with_payment(Problem(exit_code_for(status), code, message, hint, status, status in (429, 503)), error)
     if isinstance(error, PaymentError):
         return payment_problem(error)
     if isinstance(error, ConfigError):
@@ -136,15 +142,6 @@ def _too_many_files(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def _status_problem(error: Any) -> Problem:
-    status: int = error.status
-    code = one_line(error.service_code, 80) if error.service_code else f"http_{status}"
-    if error.response is None:  # held back here
-        code = error.code
-    message = one_line(error.message or f"the service answered {status}")
-    return Problem(exit_code_for(status), code, message, _status_hint(error), status, status in (429, 503))
 
 
 def _status_hint(error: Any) -> str:

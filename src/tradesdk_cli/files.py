@@ -94,6 +94,15 @@ def atomic_write(path: Path, content: bytes | str, *, mode: int | None = None, s
         raise
 
 
+@contextlib.contextmanager
+def file_errors(kind: type[CliError], message: str, hint: str) -> Iterator[None]:
+    """Turns an OSError into an error of this program: `message` and the reason."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{message}: {error.strerror}", hint) from None
+
+
 def write_all(file: FileIO, content: bytes) -> None:
     """Writes all of it."""
     left = memoryview(content)

@@ -359,7 +359,7 @@ STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": 
 
 
 def show(out: Output, findings: Sequence[Finding]) -> None:
-    """Prints them; the next step has its own unbroken line, so that it can be pasted."""
+    """Prints them and a summary; the next step has its own unbroken line, so that it can be pasted."""
     names = max(len(one.check) for one in findings)
     states = max(len(one.status) for one in findings)
     indent = 2 + states + 2 + names + 2
@@ -385,10 +385,6 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
                 print_line(console, Text.assemble("    ", ("next:", "cyan"), f" {visible(one.next)}"))
 
     out.draw(draw)
-
-
-def summary(findings: Sequence[Finding]) -> str:
-    """The summary line."""
     counts = Counter(one.status for one in findings)
     parts = [plural(counts[status], f"{status}s") for status in ("problem", "warning") if counts[status]]
-    return " and ".join(parts) if parts else "all checks passed"
+    out.note(" and ".join(parts) if parts else "all checks passed")

@@ -53,13 +53,9 @@ def _trade(row: Mapping[str, Any]) -> str:
     return ", ".join(str(row[name]) for name in ("token_symbol", "direction", "status") if row.get(name))
 
 
-def _agent(row: Mapping[str, Any]) -> str:
-    return _named(row.get("name"), row.get("status"))
-
-
 _WITH_IDS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
-    "AgentSummary": ("agents", _agent),
-    "Agent": ("agents", _agent),
+    "AgentSummary": ("agents", lambda row: _named(row.get("name"), row.get("status"))),
+    "Agent": ("agents", lambda row: _named(row.get("name"), row.get("status"))),
     "Wallet": ("wallets", lambda row: _named(row.get("label"), CHAIN_NAMES.get(row.get("chain_id", 0)))),
     "Trade": ("trades", _trade),
     "TradeDetail": ("trades", _trade),

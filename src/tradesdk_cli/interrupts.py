@@ -10,7 +10,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.errors import INTERRUPTED
+from tradesdk_cli.errors import Interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ def say_interrupted(interrupt: KeyboardInterrupt | None = None) -> int:
     """Prints a message, and returns the exit code. On a terminal the line already has ^C."""
     with contextlib.suppress(KeyboardInterrupt, OSError):
         print("\ninterrupted" if sys.stderr.isatty() else "interrupted", file=sys.stderr, flush=True)
-    return exit_code_of(interrupt)
+    return Interrupted(interrupt).exit_code
 
 
 def _end(number: int, frame: object) -> None:
@@ -129,8 +129,3 @@ def on_signal(handle: Callable[[int], bool]) -> Iterator[None]:
     finally:
         for number, was in before.items():
             signal.signal(number, signal.SIG_DFL if was is None else was)  # None: a handler that Python did not set
-
-
-def exit_code_of(interrupt: BaseException | None) -> int:
-    """130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP, as in shells."""
-    return 128 + interrupt.number if isinstance(interrupt, StopRequested) else INTERRUPTED

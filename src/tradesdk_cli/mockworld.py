@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from tradesdk_cli.errors import ConfigProblem
+from tradesdk_cli.files import file_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,15 +71,11 @@ def mock_server_class() -> type[MockServer]:
 
 def usable_file(settings: Settings) -> Path:
     """The file of a mock world, which may not exist; creates its folder."""
-    path = world_file(settings)
-    try:
+    path, hint = world_file(settings), "TRADE_HOME chooses another folder"
+    with file_errors(ConfigProblem, f"cannot write {path.parent}", hint):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise ConfigProblem(
-            f"cannot write {path.parent}: {error.strerror}", "TRADE_HOME chooses another folder"
-        ) from None
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ConfigProblem(f"cannot write {path}", "TRADE_HOME chooses another folder")
+        raise ConfigProblem(f"cannot write {path}", hint)
     return path
 
 

@@ -111,12 +111,8 @@ def log_handler(
     alone: bool = False,
 ) -> Iterator[None]:
     """Inside, `handle` gets the records of `log` of at least this level; `alone`: only the handlers of that log do."""
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            handle(record)
-
-    logger, handler = logging.getLogger(log), Handler(least)
+    logger, handler = logging.getLogger(log), logging.Handler(least)
+    handler.emit = handle  # type: ignore[method-assign, assignment]  # it formats nothing
     level, propagate = logger.level, logger.propagate
     logger.setLevel(min(level or least, least))
     logger.propagate = propagate and not alone

@@ -8,10 +8,11 @@ from __future__ import annotations
 import inspect
 import sys
 from copy import copy
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
@@ -23,6 +24,9 @@ from tradesdk_cli.text import PLAIN, is_not_text, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+
+    Opens = Callable[[typer.Context], AbstractContextManager[Any]]
 
 
 GLOBAL_PANEL = "Global options"
@@ -238,7 +242,9 @@ def add_lazily(group: Any, summaries: Mapping[str, str], package: str, files: Ma
 class Verbs(typer.Typer):
     """The commands of a module: the verbs of a noun, or one command without verbs."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, opens: Opens | None = None, **settings: Any) -> None:
+        """`opens` makes the `run` of commands with such a parameter."""
+        self._opens = opens
         names = {"help_option_names": ["-h", "--help"]}
         super().__init__(rich_markup_mode=None, add_completion=False, context_settings=names, **settings)
 
@@ -250,20 +256,19 @@ class Verbs(typer.Typer):
         help: str | None = None,
         silent: bool = False,
         rare: bool = False,
-        **shared: Callable[..., Any],
     ) -> Callable[[Callable[..., None]], Callable[..., None]]:
         """Adds a command.
 
-        `lines`: examples for its help. `shared`: for `gathered`. `silent`: it has no result. `rare`: last in the help.
+        `lines`: examples for its help. `silent`: it has no result. `rare`: last in the help.
         """
         made, panel = SilentCommand if silent else TradeCommand, RARE if rare else None
         add = self.command(name, cls=made, epilog=examples(*lines), hidden=hidden, help=help, rich_help_panel=panel)
-        return lambda command: add(gathered(**shared)(command))
+        return lambda command: add(gathered(self._opens)(command))
 
 
-def noun(name: str, help: str) -> Verbs:
+def noun(name: str, help: str, opens: Opens | None = None) -> Verbs:
     """A group of verbs."""
-    app = Verbs(name=name, help=help, cls=TradeGroup)
+    app = Verbs(opens, name=name, help=help, cls=TradeGroup)
     app.callback(invoke_without_command=True)(_without_a_verb)
     return app
 
@@ -275,46 +280,45 @@ def _without_a_verb(ctx: typer.Context) -> None:
         print(ctx.get_help())
 
 
-def gathered(**gathers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def gathered(opens: Opens | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Shares options between commands.
 
-    With `@gathered(walk=pages)`, the parameters of `pages` replace the parameter `walk`, which gets the result of
-    `pages`.
+    A parameter whose type is a dataclass stands for options: its fields. A parameter `run` gets what `opens` makes of
+    the context, and is closed at the end.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         if command.__doc__ is None and sys.flags.optimize > 1:
             command.__doc__ = _docstring(command)
-        if not gathers:  # once; Typer would do it four times
-            command.__annotations__ = get_type_hints(command, include_extras=True)
-            return command
-        shared = {name: _parameters(gather) for name, gather in gathers.items()}
+        shared: dict[str, tuple[Any, list[str]]] = {}
         parameters: list[inspect.Parameter] = []
-        for parameter in _parameters(command, *gathers):
-            parameters += shared.get(parameter.name, [parameter])
+        for one in inspect.signature(command, eval_str=True).parameters.values():
+            parameter = one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            if one.name == "run":
+                parameters.append(parameter.replace(name="ctx", annotation=typer.Context))
+            elif is_dataclass(one.annotation):
+                kind: Any = one.annotation
+                fields = inspect.signature(kind, eval_str=True).parameters
+                shared[one.name] = kind, list(fields)
+                parameters += [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in fields.values()]
+            else:
+                parameters.append(parameter)
 
         @wraps(command)
-        def run(**given: Any) -> None:
-            for name, gather in gathers.items():
-                given[name] = gather(**{parameter.name: given.pop(parameter.name) for parameter in shared[name]})
-            command(**given)
+        def call(**given: Any) -> None:
+            for name, (options, names) in shared.items():
+                given[name] = options(**{field: given.pop(field) for field in names})
+            if opens is None or "run" not in command.__annotations__:
+                command(**given)
+            else:
+                with opens(given.pop("ctx")) as given["run"]:
+                    command(**given)
 
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect looks at first
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return run
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect looks at first
+        call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return call
 
     return decorate
-
-
-def _parameters(function: Callable[..., Any], *unknown: str) -> list[inspect.Parameter]:
-    """The parameters as keyword-only, with evaluated annotations.
-
-    Annotations of `unknown` parameters and of the result are not evaluated: only type checkers import their names.
-    """
-    hints = {name: hint for name, hint in function.__annotations__.items() if name not in ("return", *unknown)}
-    function.__annotations__ = hints
-    parameters = inspect.signature(function, eval_str=True).parameters.values()
-    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
 
 
 def _docstring(command: Callable[..., None]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -142,6 +142,16 @@ All = Annotated[bool, typer.Option("--all", "-a", help="All items, page by page.
 Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Continue an earlier list.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt; required without a terminal.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent or changed, and do nothing.")]
+
+
+@dataclass(frozen=True)
+class Consent:
+    """The options of commands that change something."""
+
+    yes: Yes = False
+    dry_run: DryRun = False
+
+
 SORT = "best first; with - before it, worst first"
 A_TIME = "Unix seconds, a date, or a time with its zone"
 OF_TIME = "Start: an age (90m), a date, a time with its zone, or Unix seconds."
@@ -177,10 +187,16 @@ def parse_span(value: str | float) -> float:
     return seconds
 
 
-def pages(
-    limit: Limit = None,
-    everything: All = False,
-    cursor: Cursor = None,
+FIRST = 20
+
+
+@dataclass
+class Walk:
+    """The options that all lists share, and the position while a list is read: the cursor of the next page."""
+
+    limit: Limit = None
+    everything: All = False
+    cursor: Cursor = None
     watch: Annotated[
         float | None,
         typer.Option(
@@ -190,14 +206,18 @@ def pages(
             metavar="SPAN",
             help="Refresh at this interval, such as 5s, until Ctrl-C.",
         ),
-    ] = None,
-) -> Walk:
-    """The options that all lists share."""
-    if everything and limit is not None:
-        raise UsageProblem("--limit and --all exclude each other", "leave one of them out")
-    total = None if everything else limit if limit is not None else FIRST
-    first = not everything and limit is None and cursor is None
-    return Walk(total, cursor, watch=watch, first=first)
+    ] = None
+    next_cursor: str | None = field(default=None, init=False)
+    total: int | None = field(default=None, init=False)
+    """The maximum number of items; None: all."""
+    first: bool = field(default=False, init=False)
+    """True without an option about the amount: the first items are read."""
+
+    def __post_init__(self) -> None:
+        if self.everything and self.limit is not None:
+            raise UsageProblem("--limit and --all exclude each other", "leave one of them out")
+        self.total = None if self.everything else FIRST if self.limit is None else self.limit
+        self.first = not self.everything and self.limit is None and self.cursor is None
 
 
 def pairs(words: Iterable[str], look: str) -> dict[str, str]:
@@ -251,25 +271,3 @@ Verbose = Annotated[
 ]
 Debug = Annotated[bool | None, _global("--debug", help="Show requests and responses, without secrets.")]
 Curl = Annotated[bool | None, _global("--curl", help="Show each request as a curl command, without secrets.")]
-
-
-FIRST = 20
-
-
-@dataclass
-class Walk:
-    """Which part of a list to read, and the position while it is read.
-
-    Attributes:
-        total: the maximum number of items; None: all.
-        cursor: where to begin; None: at the first page.
-        next_cursor: the cursor of the next page.
-        watch: seconds between refreshes; None: read once.
-        first: True without an option about the amount: the first items are read.
-    """
-
-    total: int | None
-    cursor: str | None
-    next_cursor: str | None = None
-    watch: float | None = None
-    first: bool = False

@@ -12,9 +12,9 @@ from urllib.parse import parse_qsl, quote, unquote
 import typer
 
 from tradesdk_cli.cli.group import Verbs
-from tradesdk_cli.cli.params import DryRun, Yes, pairs
+from tradesdk_cli.cli.params import Consent, pairs
 from tradesdk_cli.errors import SERVER, CliError, UsageProblem
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import one_line, to_json, visible
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.confirm import Change
     from tradesdk_cli.output.printer import Output
 
-app = Verbs()
+app = Verbs(run_of)
 
 Words = Annotated[list[str], typer.Argument(metavar="[METHOD] PATH", help="GET, POST, PUT, PATCH, DELETE; /v1/….")]
 Texts = Annotated[
@@ -45,12 +45,12 @@ _SAFE = "/%:@!$&'()*+,;=~"
 
 @app.verb("api", "trade --mock api GET /v1/agents -f status=active", "trade --mock api /v1/account -o table")
 def api(
-    ctx: typer.Context,
+    run: Run,
     words: Words,
     field: Texts = None,
     data: Data = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
+    *,
+    consent: Consent,
 ) -> None:
     """Send any request, with the same key and retries. Print the answer as JSON.
 
@@ -61,12 +61,11 @@ def api(
     from tradesdk_cli.confirm import approve
 
     change = read_request(words, field or (), data)
-    with run_of(ctx) as run:
-        if change.method == "GET" and dry_run:
-            run.out.one(change.as_dict())
-            run.out.note("nothing was sent (--dry-run)")
-        elif change.method == "GET" or approve(run, change, yes=yes, dry_run=dry_run):
-            _show(run.out, run.client.request(change.method, change.path, query=change.query, json=change.body))
+    if change.method == "GET" and consent.dry_run:
+        run.out.one(change.as_dict())
+        run.out.note("nothing was sent (--dry-run)")
+    elif change.method == "GET" or approve(run, change, **vars(consent)):
+        _show(run.out, run.client.request(change.method, change.path, query=change.query, json=change.body))
 
 
 def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -> Change:

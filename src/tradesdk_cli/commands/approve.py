@@ -10,20 +10,19 @@ import typer
 
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.errors import Declined, UsageProblem
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import dollars, plain_dollars, span, unmistakable, visible
 
 if TYPE_CHECKING:
     from tradesdk_cli.mcp.approvals import Action
-    from tradesdk_cli.run import Run
 
-app = Verbs()
+app = Verbs(run_of)
 _NAME = re.compile(r"[A-Za-z0-9_.]{1,40}")
 
 
 @app.verb("approve", "trade approve", "trade --mock approve")
 def approve(
-    ctx: typer.Context,
+    run: Run,
     code: Annotated[
         str | None, typer.Argument(metavar="CODE", help="The action to approve; without it, list them.")
     ] = None,
@@ -42,20 +41,19 @@ def approve(
         raise UsageProblem("a code and --refuse exclude each other", "trade approve --refuse CODE")
     if everything and (code is not None or refuse is not None):
         raise UsageProblem("--all is for the list: one action is decided at a time", "leave --all out")
-    with run_of(ctx) as run:
-        decisions = Decisions(approvals_file(run.ledger_file))
-        now = time.time()
-        if refuse is not None:
-            action = decisions.decide(decisions.waiting(refuse, now), yes=False, now=now)
-            run.out.one(row_of(action, now))
-        elif code is not None:
-            action = decisions.waiting(code, now)
-            _ask(run, action, now)
-            action = decisions.decide(action, yes=True, now=time.time())
-            run.out.one(row_of(action, time.time()))
-            run.out.note("approved: the client can carry it out when it repeats its call")
-        else:
-            _list(run, decisions.all(now), now, everything=everything)
+    decisions = Decisions(approvals_file(run.ledger_file))
+    now = time.time()
+    if refuse is not None:
+        action = decisions.decide(decisions.waiting(refuse, now), yes=False, now=now)
+        run.out.one(row_of(action, now))
+    elif code is not None:
+        action = decisions.waiting(code, now)
+        _ask(run, action, now)
+        action = decisions.decide(action, yes=True, now=time.time())
+        run.out.one(row_of(action, time.time()))
+        run.out.note("approved: the client can carry it out when it repeats its call")
+    else:
+        _list(run, decisions.all(now), now, everything=everything)
 
 
 def _list(run: Run, found: list[Action], now: float, *, everything: bool) -> None:

@@ -9,15 +9,14 @@ import typer
 
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.run import Run
 
-app = noun("config", "Settings and profiles: list, get, set, unset, path.")
+app = noun("config", "Settings and profiles: list, get, set, unset, path.", run_of)
 
 
 def _complete_setting(incomplete: str) -> list[str]:
@@ -34,7 +33,7 @@ SettingName = Annotated[
 
 @app.verb("list", "trade config list --sources", "trade --mock config list -o json")
 def list_(
-    ctx: typer.Context,
+    run: Run,
     sources: Annotated[bool, typer.Option("--sources", help="Show where each value comes from.")] = False,
 ) -> None:
     """Show all settings.
@@ -45,25 +44,23 @@ def list_(
     from tradesdk_cli.config.entries import SHOWN
     from tradesdk_cli.output.columns import Column
 
-    with run_of(ctx) as run:
-        rows = [_row(run.settings, name, sources=sources) for name in SHOWN]
-        columns = [Column("name"), Column("value", "id"), *([Column("source", "id")] if sources else [])]
-        run.out.many(columns, [rows], empty="nothing is set")
+    rows = [_row(run.settings, name, sources=sources) for name in SHOWN]
+    columns = [Column("name"), Column("value", "id"), *([Column("source", "id")] if sources else [])]
+    run.out.many(columns, [rows], empty="nothing is set")
 
 
 @app.verb("get", "trade config get output", "trade config get base_url -o json")
-def get(ctx: typer.Context, name: SettingName) -> None:
+def get(run: Run, name: SettingName) -> None:
     """Print the value of one setting, for scripts.
 
     With -o json also its source.
     """
     from tradesdk_cli.config.entries import shown_name
 
-    with run_of(ctx) as run:
-        row = _row(run.settings, shown_name(name), sources=True)
-        if row["value"] is None:
-            run.out.note(f"{row['name']} is not set, so nothing is shown")
-        _bare(run.out, row, row["value"])
+    row = _row(run.settings, shown_name(name), sources=True)
+    if row["value"] is None:
+        run.out.note(f"{row['name']} is not set, so nothing is shown")
+    _bare(run.out, row, row["value"])
 
 
 @app.verb("set", "trade config set output json", "trade config set timeout 10 --profile work")
@@ -90,8 +87,11 @@ def unset(ctx: typer.Context, name: SettingName) -> None:
 
 
 def _change(ctx: typer.Context, name: str, value: str | None, *, yes: bool = False) -> None:
+    from tradesdk.local import host_of, origin_of
+    from tradesdk_cli.config.credentials import addresses_of
     from tradesdk_cli.config.entries import parse, plain_name, settable_name
     from tradesdk_cli.config.files import CONFIG_FILE, change
+    from tradesdk_cli.confirm import agree
 
     with run_of(ctx, new_profile=value is not None) as run:
         run.out.selection.expect("name", "value", "profile", "file")
@@ -113,7 +113,9 @@ def _change(ctx: typer.Context, name: str, value: str | None, *, yes: bool = Fal
             settings.saved.named(profile)  # does not exist: only required settings create a profile
         if parsed is not None and name in ("base_url", "market_url"):
             parsed = run.connect(parsed, "none-yet").base_url
-            _agree_to_move(run, profile, parsed, yes=yes)
+            table = profiles.get(profile, {})
+            if "key" in table and origin_of(parsed) not in map(origin_of, addresses_of(table)):
+                agree(f"let the key that profile {profile} keeps go to {host_of(parsed)}", yes=yes)
         if parsed is None and name not in profiles.get(profile, {}):
             run.out.note(f"nothing to remove: {name} is not set there")
         change(file, ("profiles", profile), {name: parsed})
@@ -167,15 +169,3 @@ def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
         out.one(item)
     elif value is not None:
         out.write(visible("true" if value is True else "false" if value is False else str(value)) + "\n")
-
-
-def _agree_to_move(run: Run, profile: str, address: str, *, yes: bool) -> None:
-    """Asks before a saved key goes to another address than it was saved for."""
-    from tradesdk.local import host_of, origin_of
-    from tradesdk_cli.config.credentials import addresses_of
-    from tradesdk_cli.confirm import agree
-
-    table = run.settings.saved.tables.get(profile, {})
-    if "key" not in table or origin_of(address) in map(origin_of, addresses_of(table)):
-        return
-    agree(f"let the key that profile {profile} keeps go to {host_of(address)}", yes=yes)

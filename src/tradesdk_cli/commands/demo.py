@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import typer
-
 from tradesdk_cli.cli.group import Verbs
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 
-app = Verbs()
+app = Verbs(run_of)
 
 
 @app.verb("demo", "trade demo", "trade demo -v", silent=True)
-def demo(ctx: typer.Context) -> None:
+def demo(run: Run) -> None:
     """Run a tour: real calls with the real client, against a mock service on this machine.
 
     Account and plan, a wallet with a real signature, agents, trades, signals, a rate limit, and market data paid for
@@ -21,6 +19,5 @@ def demo(ctx: typer.Context) -> None:
     from tradesdk_cli.demo.story import run_tour
     from tradesdk_cli.idcache import listen
 
-    with run_of(ctx) as run:
-        listen(False)  # its agents are gone with it: nothing to complete
-        run_tour(run.out)
+    listen(False)  # its agents are gone with it: nothing to complete
+    run_tour(run.out)

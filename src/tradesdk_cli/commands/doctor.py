@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
 import shlex
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,20 +16,41 @@ import typer
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import Yes
 from tradesdk_cli.errors import SERVER, ConfigProblem, UsageProblem
-from tradesdk_cli.files import PartialFile, atomic_write
-from tradesdk_cli.run import run_of, run_with
+from tradesdk_cli.files import PartialFile, atomic_write, file_errors
+from tradesdk_cli.run import Run, run_of, run_with
 from tradesdk_cli.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from tradesdk import ConfigError
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.health import Finding
-    from tradesdk_cli.run import Run
 
-app = Verbs()
+app = Verbs(run_of)
+
+
+@dataclass(frozen=True)
+class Probing:
+    """The options of --service."""
+
+    write: Annotated[
+        bool, typer.Option("--write", help="With --service: also make an agent, change it, and delete it.")
+    ] = False
+    pay: Annotated[
+        str | None,
+        typer.Option(metavar="USD", help="With --service: also buy the cheapest data, for at most this much."),
+    ] = None
+    gaps: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --service: write the mock's options to FILE, as JSON."),
+    ] = None
+    compare: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --service: print only what differs from the options in FILE."),
+    ] = None
+    yes: Yes = False
 
 
 @app.verb("doctor", "trade doctor", "trade --mock doctor -o json")
@@ -38,21 +60,7 @@ def doctor(
     service: Annotated[
         bool, typer.Option("--service", help="Check instead how the service behaves; read-only, at most 35 s.")
     ] = False,
-    write: Annotated[
-        bool, typer.Option("--write", help="With --service: also make an agent, change it, and delete it.")
-    ] = False,
-    pay: Annotated[
-        str | None,
-        typer.Option(metavar="USD", help="With --service: also buy the cheapest data, for at most this much."),
-    ] = None,
-    gaps: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --service: write the mock's options to FILE, as JSON.")
-    ] = None,
-    compare: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With --service: print only what differs from the options in FILE."),
-    ] = None,
-    yes: Yes = False,
+    probing: Probing,
 ) -> None:
     """Check settings, key, services, wallet and ledger.
 
@@ -65,10 +73,10 @@ def doctor(
     FILE). --write and --pay ask first. Exit code 0: no rule is broken, and with --compare nothing differs; else 10.
     """
     if service:
-        raise typer.Exit(_probe(ctx, write=write, pay=pay, file=gaps, compare=compare, yes=yes))
-    if write or pay is not None or gaps is not None or compare is not None or yes:
+        raise typer.Exit(_probe(ctx, probing))
+    if probing != Probing():
         raise UsageProblem("--write, --pay, --gaps, --compare and --yes need --service", "trade doctor --service")
-    from tradesdk_cli.health import exit_code, show, summary
+    from tradesdk_cli.health import exit_code, show
     from tradesdk_cli.output.columns import DOCTOR
 
     chosen, broken = _settings(ctx.obj, os.environ)
@@ -76,28 +84,29 @@ def doctor(
         findings = _examine(run, broken)
         if run.out.draws(many=True):
             show(run.out, findings)
-            run.out.note(summary(findings))
         else:
             run.out.many(DOCTOR, [[one.as_dict() for one in findings]], empty="nothing to check")
     raise typer.Exit(exit_code(findings))
 
 
-def _probe(
-    ctx: typer.Context, *, write: bool, pay: str | None, file: Path | None, compare: Path | None, yes: bool
-) -> int:
+def _probe(ctx: typer.Context, probing: Probing) -> int:
     """Probes the service, prints its behavior, and saves it as options of the mock."""
     from tradesdk_cli.output.columns import PROBE
+    from tradesdk_cli.output.outfile import FileUnwritable
     from tradesdk_cli.pay.checkout import amount_of, market_client
     from tradesdk_cli.probe.ask import LONGEST, Probe
     from tradesdk_cli.probe.points import differences, of_file, options, rows, usual
     from tradesdk_cli.retries import OtherTime
 
+    pay, file, compare = probing.pay, probing.gaps, probing.compare
+
     try:
         expected = usual() if compare is None else of_file(compare)
     except ValueError as error:
         raise UsageProblem(f"--compare: {error}", "make one: trade doctor --service --gaps FILE") from None
+    written = partial(file_errors, FileUnwritable, f"{file} cannot be written", "--gaps takes another FILE")
     if file is not None:
-        with _written(file):  # before half a minute and a purchase, not after
+        with written():  # before half a minute and a purchase, not after
             if file.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             PartialFile(file).drop()
@@ -108,13 +117,13 @@ def _probe(
             wallet = run.wallet()
             if wallet is None:
                 raise ConfigProblem("no wallet to pay with", "trade pay key new, or leave --pay out")
-        _ask_first(run, write=write, pay=pay, payer=None if wallet is None else wallet.address, yes=yes)
+        _ask_first(run, probing, None if wallet is None else wallet.address)
         there = run.settings.mock or run.settings.market_url is not None
         probe = Probe(
             run.client,
             (lambda send: market_client(run, wallet, send_api_key=send)) if there else None,
             OtherTime(run.now),
-            write=write,
+            write=probing.write,
             pay=pay,
         )
         if run.out.draws(many=True):
@@ -139,29 +148,19 @@ def _probe(
             run.out.note(f"an agent could not be deleted: {run.settings.program} agents delete {ident}")
         chosen = options(found)
         if file is not None:
-            with _written(file):
+            with written():
                 atomic_write(file, json.dumps(chosen, indent=2) + "\n")
         words = [f"--gap {shlex.quote(f'{name}={value}')}" for name, value in chosen.items()]
         run.out.note(f"a mock like this service: trade mock serve {' '.join(words)}".rstrip())
     return SERVER if broken or (compare is not None and otherwise) else 0
 
 
-@contextlib.contextmanager
-def _written(file: Path) -> Iterator[None]:
-    from tradesdk_cli.output.outfile import FileUnwritable
-
-    try:
-        yield
-    except OSError as error:
-        raise FileUnwritable(f"{file} cannot be written: {error.strerror}", "--gaps takes another FILE") from None
-
-
-def _ask_first(run: Run, *, write: bool, pay: str | None, payer: str | None, yes: bool) -> None:
+def _ask_first(run: Run, probing: Probing, payer: str | None) -> None:
     """Shows what will be written and paid, and asks."""
     from tradesdk_cli.confirm import Change, approve
 
-    about = {}
-    if write:
+    about, pay = {}, probing.pay
+    if probing.write:
         about["agent"] = 'one named "trade doctor …, to be deleted" is made with your first wallet, changed and deleted'
         about["second agent"] = "the same on another chain than the wallet's; deleted if the service makes it"
     if pay is not None:
@@ -169,9 +168,10 @@ def _ask_first(run: Run, *, write: bool, pay: str | None, payer: str | None, yes
         about["market data"] = run.target(market=True).text
     if about:
         what = " and ".join(
-            ["make, change and delete agents"] * write + [f"pay at most ${pay} for market data"] * (pay is not None)
+            ["make, change and delete agents"] * probing.write
+            + [f"pay at most ${pay} for market data"] * (pay is not None)
         )
-        approve(run, Change(what, "POST", "/v1/agents", about=about), yes=yes, dry_run=None)
+        approve(run, Change(what, "POST", "/v1/agents", about=about), yes=probing.yes, dry_run=None)
 
 
 def _settings(

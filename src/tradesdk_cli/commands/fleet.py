@@ -10,15 +10,14 @@ import typer
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import Chain, parse_span
 from tradesdk_cli.errors import ConfigProblem
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from tradesdk import Spending
-    from tradesdk_cli.run import Run
 
-app = noun("fleet", "Many machines, one budget, rate limit and stream of signals: init, relay, status.")
+app = noun("fleet", "Many machines, one budget, rate limit and stream of signals: init, relay, status.", run_of)
 
 
 def url_of(run: Run) -> str:
@@ -35,19 +34,18 @@ def url_of(run: Run) -> str:
 
 
 @app.verb("init", "trade fleet init", "trade fleet init -o json")
-def init(ctx: typer.Context) -> None:
+def init(run: Run) -> None:
     """Create the tables of a fleet in its database, unless they are there."""
-    with run_of(ctx) as run:
-        url = url_of(run)
-        from tradesdk.fleet import create_tables, status
+    url = url_of(run)
+    from tradesdk.fleet import create_tables, status
 
-        created = create_tables(url)
-        run.out.one({"server": status(url).server, "created": created})
+    created = create_tables(url)
+    run.out.one({"server": status(url).server, "created": created})
 
 
 @app.verb("relay", "trade fleet relay --chain base", "trade fleet relay --chain bnb --lease 30s", silent=True)
 def relay(
-    ctx: typer.Context,
+    run: Run,
     chain: Chain,
     lease: Annotated[
         float | None,
@@ -64,51 +62,49 @@ def relay(
     --group. It ends when the database cannot be reached (exit code 11): let a service manager such as systemd restart
     it.
     """
-    with run_of(ctx) as run:
-        url = url_of(run)
-        from tradesdk.fleet import FleetRelay
+    url = url_of(run)
+    from tradesdk.fleet import FleetRelay
 
-        run.out.log = "events"
-        with FleetRelay(run.client, chain=chain, url=url, lease=15.0 if lease is None else lease) as relay:
-            relay.run()
+    run.out.log = "events"
+    with FleetRelay(run.client, chain=chain, url=url, lease=15.0 if lease is None else lease) as relay:
+        relay.run()
 
 
 @app.verb("status", "trade fleet status", "trade fleet status -o json")
-def status(ctx: typer.Context) -> None:
+def status(run: Run) -> None:
     """Show relays, groups with their lag, members, rate limits and budgets.
 
     Tables that the database's user may not read are named; the rest is shown.
     """
-    with run_of(ctx) as run:
-        url = url_of(run)
-        from tradesdk import Budget, LedgerError
-        from tradesdk.fleet import status
-        from tradesdk_cli.pay.rows import spending_fields
+    url = url_of(run)
+    from tradesdk import Budget, LedgerError
+    from tradesdk.fleet import status
+    from tradesdk_cli.pay.rows import spending_fields
 
-        found = status(url)
-        spending, unread = None, dict(found.unread)
-        try:
-            spending = run.ledger.spending(Budget.from_environment(), now=run.now())
-        except LedgerError as error:
-            if error.code != "ledger_denied":
-                raise
-            unread["money"] = error.message
-        if run.out.draws(many=False):
-            run.out.draw(lambda console: _draw(console, run, found, spending))
-            if unread:
-                run.out.note(f"this user may not read: {', '.join(sorted(unread))}")
-            return
-        parts = {name: [_fields(one) for one in getattr(found, name)] for name in _PARTS if name not in unread}
-        run.out.one(
-            {
-                **parts,
-                "money": None if spending is None else spending_fields(spending),
-                "unread": unread or None,
-                "server": found.server,
-                "version": found.version,
-                "clock_seconds": round(found.ahead, 1) + 0.0,  # no -0.0
-            }
-        )
+    found = status(url)
+    spending, unread = None, dict(found.unread)
+    try:
+        spending = run.ledger.spending(Budget.from_environment(), now=run.now())
+    except LedgerError as error:
+        if error.code != "ledger_denied":
+            raise
+        unread["money"] = error.message
+    if run.out.draws(many=False):
+        run.out.draw(lambda console: _draw(console, run, found, spending))
+        if unread:
+            run.out.note(f"this user may not read: {', '.join(sorted(unread))}")
+        return
+    parts = {name: [_fields(one) for one in getattr(found, name)] for name in _PARTS if name not in unread}
+    run.out.one(
+        {
+            **parts,
+            "money": None if spending is None else spending_fields(spending),
+            "unread": unread or None,
+            "server": found.server,
+            "version": found.version,
+            "clock_seconds": round(found.ahead, 1) + 0.0,  # no -0.0
+        }
+    )
 
 
 _PARTS = {

@@ -10,9 +10,9 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import Interrupted, UsageProblem
-from tradesdk_cli.interrupts import DeferInterrupt, deferring, exit_code_of
+from tradesdk_cli.interrupts import DeferInterrupt, deferring
 from tradesdk_cli.output.stderr import Progress
-from tradesdk_cli.run import wire_all
+from tradesdk_cli.run import Run, wire_all
 from tradesdk_cli.text import one_line, plural
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tradesdk_cli.cli.params import Walk
     from tradesdk_cli.output.columns import Column
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.run import Run
 
 
 _PAGE = 100
@@ -115,7 +114,7 @@ def show_list(
             except KeyboardInterrupt as interrupt:
                 progress.clear()
                 out.note("interrupted" if pages.count or again else "interrupted before the first page")
-                raise Interrupted(exit_code_of(interrupt)) from None
+                raise Interrupted(interrupt) from None
         if pages.ended is not None:
             _end_early(out, walk, source, pages)
         if walk.watch is None:
@@ -150,7 +149,7 @@ def _end_early(out: Output, walk: Walk, source: Source, pages: _Pages) -> None:
     what = f"{plural(pages.count, source.what)} {are} {'printed' if out.file is None else 'saved'}"
     out.note(f"{begin}{what}; --cursor continues there", next_cursor=_to_paste(out, walk))
     if isinstance(ended, KeyboardInterrupt):
-        raise Interrupted(exit_code_of(ended)) from None
+        raise Interrupted(ended) from None
     assert ended is not None  # noqa: S101  # the caller checks it
     raise ended
 

@@ -11,13 +11,12 @@ import typer
 
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import bare_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tradesdk_cli.run import Run
 
 _PRINTED = (
     "profile",
@@ -30,7 +29,8 @@ _PRINTED = (
     "key_kept_in",
     "default",
 )
-app = Verbs()
+_USE = "use it with --profile {name}, or always: trade config set profile {name}"
+app = Verbs(run_of)
 
 
 @app.verb("login", "trade login --profile work --api-key-stdin < key.txt", "trade login --mock --profile paper")
@@ -59,20 +59,14 @@ def login(
     with run_of(ctx, new_profile=True) as run:
         run.out.selection.expect(*_PRINTED)
         name = run.settings.profile or "default"
-        _refuse_look_alike(run, name)
+        for other in run.settings.saved.tables:
+            if other != name and other.lower() == name.lower():
+                same = f"the profile {other} exists already, and some systems treat {name} as the same file"
+                raise UsageProblem(same, f"trade login --profile {other}, or another name")
         if run.settings.mock:
             _as_mock(run, name, yes=yes)
         else:
             _as_user(run, name, store, piped=api_key_stdin, verify=verify, yes=yes)
-
-
-def _refuse_look_alike(run: Run, name: str) -> None:
-    for other in run.settings.saved.tables:
-        if other != name and other.lower() == name.lower():
-            raise UsageProblem(
-                f"the profile {other} exists already, and some systems treat {name} as the same file",
-                f"trade login --profile {other}, or another name",
-            )
 
 
 def _as_mock(run: Run, name: str, *, yes: bool) -> None:
@@ -95,7 +89,8 @@ def _as_mock(run: Run, name: str, *, yes: bool) -> None:
         run.out.note(f"it is a mock because of {source}; for a service: trade login --no-mock --profile work")
     if default:
         note_mock_removal(run, name)
-    _note_default(run, name, default)
+    else:
+        run.out.note(_USE.format(name=name))
 
 
 def _as_user(run: Run, name: str, store: str | None, *, piped: bool, verify: bool, yes: bool) -> None:
@@ -134,7 +129,8 @@ def _as_user(run: Run, name: str, store: str | None, *, piped: bool, verify: boo
     run.out.one({**shown, **account, "key_kept_in": key_store(settings).where(name, store), "default": default})
     if not verify:
         run.out.note("the key was saved without a test; to test it: trade whoami")
-    _note_default(run, name, default)
+    if not default:
+        run.out.note(_USE.format(name=name))
     for variable in ("TRADE_API_KEY", "TRADE_BASE_URL"):
         if os.environ.get(variable):
             run.out.note(f"{variable} is set and takes precedence over the saved login: unset {variable}")
@@ -223,11 +219,6 @@ def _locked_writer(run: Run, name: str) -> Iterator[Callable[[dict[str, Any]], b
             return first or now.get("profile", "default") == name
 
         yield write
-
-
-def _note_default(run: Run, name: str, default: bool) -> None:
-    if not default:
-        run.out.note(f"use it with --profile {name}, or always: trade config set profile {name}")
 
 
 def note_mock_removal(run: Run, name: str) -> None:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import Since, Until, count
-from tradesdk_cli.run import run_of
+from tradesdk_cli.pay.calls import Call, SendKey, Terms
+from tradesdk_cli.run import Run, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tradesdk_cli.pay.checkout import Terms
 
-app = noun("market", "Paid market data: signals, prices, history, win-rate, avg-prices, top, metrics, tokens.")
+app = noun("market", "Paid market data: signals, prices, history, win-rate, avg-prices, top, metrics, tokens.", run_of)
 
 FIRST_TOKENS = 20
-SPECIAL = "For special cases"
 
 
 SignalKind = Literal["BUY", "SELL", "WAITING FOR SIGNAL", "ALL"]
@@ -36,67 +34,32 @@ Tokens = Annotated[
         metavar="TOKEN...", help="Symbols, addresses on Base, or coin-registry ids, separated by spaces or commas."
     ),
 ]
-SendKey = Annotated[
-    bool,
-    typer.Option("--send-api-key", help="Send the API key too, if the service requires it.", rich_help_panel=SPECIAL),
-]
 
 
-def terms(
-    max_price: Annotated[
-        str | None, typer.Option(metavar="USD", help="Maximum price in US dollars, such as 0.10.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show request, price and what would be signed; pay nothing.")
-    ] = False,
-    purchase: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Name the purchase: it is paid once, on all machines with this wallet.",
-            rich_help_panel=SPECIAL,
-        ),
-    ] = None,
-    wallet: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The keystore that pays [env: TRADE_KEYSTORE].", rich_help_panel=SPECIAL),
-    ] = None,
-    send_api_key: SendKey = False,
-) -> Terms:
-    """The options of all paid calls."""
-    from tradesdk_cli.pay.checkout import Terms
-
-    return Terms(max_price, dry_run, purchase, wallet, send_api_key)
-
-
-def buy(ctx: typer.Context, terms: Terms, verb: str, tokens: Sequence[str] = (), **arguments: Any) -> None:
+def buy(run: Run, terms: Terms, verb: str, tokens: Sequence[str] = (), **arguments: Any) -> None:
     """Buys and prints."""
     from tradesdk_cli.pay.buy import purchase
-    from tradesdk_cli.pay.calls import Call
 
-    call = Call(verb, tokens, arguments)
-    with run_of(ctx) as run:
-        purchase(run, call, terms)
+    purchase(run, Call(verb, tokens, arguments), terms)
 
 
 def _of_tokens(verb: str, first: str, second: str, says: str) -> None:
     """A verb that takes only tokens, with two examples."""
 
-    def command(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
-        buy(ctx, terms, verb, tokens)
+    def command(run: Run, tokens: Tokens, *, terms: Terms) -> None:
+        buy(run, terms, verb, tokens)
 
     command.__doc__ = says
-    app.verb(verb, first, second, terms=terms)(command)
+    app.verb(verb, first, second)(command)
 
 
 @app.verb(
     "signals",
     "trade --mock market signals ETH BRETT:5 --max-price 0.10",
     "trade --mock market signals BRETT --limit 3 --max-price 0.05 -o json",
-    terms=terms,
 )
 def signals(
-    ctx: typer.Context,
+    run: Run,
     tokens: Tokens,
     *,
     limit: Annotated[int | None, count("Signals per token (default 10).", 100)] = None,
@@ -106,7 +69,7 @@ def signals(
 
     BRETT:5 asks for five of that token.
     """
-    buy(ctx, terms, "signals", tokens, limit=limit)
+    buy(run, terms, "signals", tokens, limit=limit)
 
 
 _of_tokens(
@@ -121,10 +84,9 @@ _of_tokens(
     "history",
     "trade --mock market history BRETT --since 24h --signal BUY --max-price 0.05",
     "trade --mock market history ETH BRETT --since 2026-01-01 --until 2026-01-02 --max-price 0.10 -o ndjson",
-    terms=terms,
 )
 def history(
-    ctx: typer.Context,
+    run: Run,
     tokens: Tokens,
     *,
     since: Since = None,
@@ -133,13 +95,9 @@ def history(
     terms: Terms,
 ) -> None:
     """Buy past signals of tokens, at most 100 each: $0.05 a token."""
-    from tradesdk_cli.pay.buy import purchase
-    from tradesdk_cli.pay.calls import Call
-
-    with run_of(ctx) as run:
-        # The same command a little later is the same request, and is not paid for twice.
-        start, end = run.period(since, until, whole_minutes=True)
-        purchase(run, Call("history", tokens, {"start": start, "end": end, "signal_type": signal}), terms)
+    # The same command a little later is the same request, and is not paid for twice.
+    start, end = run.period(since, until, whole_minutes=True)
+    buy(run, terms, "history", tokens, start=start, end=end, signal_type=signal)
 
 
 _of_tokens(
@@ -162,33 +120,31 @@ _of_tokens(
     "top",
     "trade --mock market top --sort winRate --max-price 0.06",
     "trade --mock market top --sort ROI --limit 5 --max-price 0.06 -o json",
-    terms=terms,
 )
 def top(
-    ctx: typer.Context,
+    run: Run,
     *,
     sort: Annotated[Sort, typer.Option(help="Rank by win rate or by ROI.")],
     limit: Annotated[int | None, count("How many, 1 to 300 (default 300).", 300)] = None,
     terms: Terms,
 ) -> None:
     """Buy a ranking of tokens by win rate or ROI: $0.06."""
-    buy(ctx, terms, "top", sort_by=sort, limit=limit)
+    buy(run, terms, "top", sort_by=sort, limit=limit)
 
 
 @app.verb(
     "metrics",
     "trade --mock market metrics --max-price 0.06",
     "trade --mock market metrics --max-price 0.06 -o json",
-    terms=terms,
 )
-def metrics(ctx: typer.Context, *, terms: Terms) -> None:
+def metrics(run: Run, *, terms: Terms) -> None:
     """Buy metrics of the whole platform: $0.06."""
-    buy(ctx, terms, "metrics")
+    buy(run, terms, "metrics")
 
 
 @app.verb("tokens", "trade --mock market tokens", "trade --mock market tokens --limit 500 -o ndjson")
 def supported(
-    ctx: typer.Context,
+    run: Run,
     limit: Annotated[int, count("How many, 1 to 500.", 500)] = FIRST_TOKENS,
     send_api_key: SendKey = False,
 ) -> None:
@@ -197,11 +153,10 @@ def supported(
     from tradesdk_cli.pay.buy import rows_of
     from tradesdk_cli.pay.checkout import market_client
 
-    with run_of(ctx) as run:
-        data = market_client(run, send_api_key=send_api_key).supported_tokens(limit=limit).data
-        rows, more = rows_of("tokens", data), []
-        if len(rows) < data.total:
-            how = "--limit N, at most 500" if len(rows) < 500 else "the list cannot be continued"
-            more = [f"the first {len(rows)} of {data.total}; there are more: {how}"]
-        fields = {"total": data.total} if run.out.machine_notes else {}
-        run.out.many(MARKET["tokens"], [rows], empty="nothing was found", foot=lambda: (more, fields))
+    data = market_client(run, send_api_key=send_api_key).supported_tokens(limit=limit).data
+    rows, more = rows_of("tokens", data), []
+    if len(rows) < data.total:
+        how = "--limit N, at most 500" if len(rows) < 500 else "the list cannot be continued"
+        more = [f"the first {len(rows)} of {data.total}; there are more: {how}"]
+    fields = {"total": data.total} if run.out.machine_notes else {}
+    run.out.many(MARKET["tokens"], [rows], empty="nothing was found", foot=lambda: (more, fields))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -13,40 +14,43 @@ from tradesdk_cli.cli.group import TradeGroup, Verbs, examples, gathered, refuse
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.interrupts import on_signal
 from tradesdk_cli.mcp import INSTALL
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import plain_dollars, usd
 
 if TYPE_CHECKING:
     from tradesdk_cli.mcp.catalog import Scope
-    from tradesdk_cli.run import Run
 
-app = Verbs(name="mcp", cls=TradeGroup)
+app = Verbs(run_of, name="mcp", cls=TradeGroup)
 
 
 Client = Literal["claude", "cursor", "codex", "vscode"]
 """Clients with known settings."""
 
 
-# None instead of defaults: Typer would import pydantic to parse a default, even for --help.
-Write = Annotated[bool | None, typer.Option("--write", help="Let agents be changed, each change approved by you.")]
-Spend = Annotated[
-    str | None, typer.Option("--spend", metavar="USD", help="Let the session spend this much on market data.")
-]
-AutoSpend = Annotated[
-    str | None, typer.Option("--auto-spend", metavar="USD", help="Purchases of up to this much need no approval.")
-]
+@dataclass
+class Rights:
+    """The options about what a session may do."""
 
+    # None instead of defaults: Typer would import pydantic to parse a default, even for --help.
+    write: Annotated[
+        bool | None, typer.Option("--write", help="Let agents be changed, each change approved by you.")
+    ] = None
+    spend: Annotated[
+        str | None, typer.Option(metavar="USD", help="Let the session spend this much on market data.")
+    ] = None
+    auto_spend: Annotated[
+        str | None, typer.Option(metavar="USD", help="Purchases of up to this much need no approval.")
+    ] = None
 
-def scope_of(write: Write = None, spend: Spend = None, auto_spend: AutoSpend = None) -> Scope:
-    """What a session may do."""
-    from tradesdk_cli.mcp.catalog import Scope
+    @property
+    def scope(self) -> Scope:
+        from tradesdk_cli.mcp.catalog import Scope
 
-    most, auto = _micro("--spend", spend), _micro("--auto-spend", auto_spend)
-    if auto > most:
-        raise UsageProblem(
-            "--auto-spend cannot be more than --spend", f"--spend {auto_spend} --auto-spend {auto_spend}"
-        )
-    return Scope(bool(write), most, auto)
+        most, auto = _micro("--spend", self.spend), _micro("--auto-spend", self.auto_spend)
+        if auto > most:
+            hint = f"--spend {self.auto_spend} --auto-spend {self.auto_spend}"
+            raise UsageProblem("--auto-spend cannot be more than --spend", hint)
+        return Scope(bool(self.write), most, auto)
 
 
 def _micro(option: str, text: str | None) -> int:
@@ -62,12 +66,8 @@ def _micro(option: str, text: str | None) -> int:
     invoke_without_command=True,
     epilog=examples("trade --mock mcp", "trade mcp --write --spend 0.50 --auto-spend 0.10"),
 )
-@gathered(scope=scope_of)
-def mcp(
-    ctx: typer.Context,
-    *,
-    scope: Scope,
-) -> None:
+@gathered()
+def mcp(ctx: typer.Context, rights: Rights) -> None:
     """Tools for AI clients, under your limits: config, tools.
 
     Without a verb, it serves an MCP client over stdin and stdout; clients start it by themselves. Read-only by
@@ -75,10 +75,9 @@ def mcp(
     each purchase with trade approve, in another terminal. --auto-spend lets small purchases through. The budgets of
     trade pay budget hold as well.
     """
-    from tradesdk_cli.mcp.catalog import Scope
-
+    scope = rights.scope
     if ctx.invoked_subcommand is not None:
-        if scope != Scope():
+        if rights != Rights():
             verb = ctx.invoked_subcommand
             raise UsageProblem(f"put the options of trade mcp after {verb}", f"trade mcp {verb} --help")
         return
@@ -120,12 +119,12 @@ def _serve_stdio(run: Run, scope: Scope) -> None:
     anyio.run(serve)
 
 
-@app.verb("config", "trade mcp config claude", "trade --mock mcp config codex", silent=True, scope=scope_of)
+@app.verb("config", "trade mcp config claude", "trade --mock mcp config codex", silent=True)
 def config(
-    ctx: typer.Context,
+    run: Run,
     client: Annotated[Client, typer.Argument(metavar="CLIENT", help="claude, cursor, codex or vscode.")],
     *,
-    scope: Scope,
+    rights: Rights,
 ) -> None:
     """Print the settings with which an MCP client starts this server.
 
@@ -137,36 +136,35 @@ def config(
     from tradesdk_cli.config.files import expanded
     from tradesdk_cli.mcp.clients import CLIENTS, KEYS, PATHS, VARIABLES, configuration, this_program
 
-    with run_of(ctx) as run:
-        variables = {name: os.environ[name] for name in VARIABLES if os.environ.get(name)}
-        variables |= {name: str(expanded(variables[name]).absolute()) for name in PATHS if name in variables}
-        if run.settings.sources["base_url"] == "flag --base-url":
-            variables |= dict.fromkeys(("TRADE_BASE_URL", "TRADE_MARKET_BASE_URL"), str(run.settings.base_url))
-        secret = [name for name, value in variables.items() if without_password(value) != value]
-        words = [*this_program(), *run.settings.program.split()[1:], "mcp"]
-        words += ["--write"] if scope.write else []
-        words += ["--spend", plain_dollars(usd(scope.spend))] if scope.spend else []
-        words += ["--auto-spend", plain_dollars(usd(scope.auto))] if scope.auto else []
-        shown = {name: value for name, value in variables.items() if name not in secret}
-        print(configuration(client, words, shown))
-        run.out.note(CLIENTS[client])
-        for name in secret:
-            run.out.note(f"{name} has a password, so it is left out: give it to the client's environment yourself")
-        for name, saves in KEYS.items():
-            if os.environ.get(name) and not run.settings.mock:
-                run.out.note(f"{name} is a key, so it is left out: save it with {run.settings.program} {saves}")
-        if not _has_mcp():
-            run.out.note(f"the package mcp is not installed here, so the client cannot start it: {INSTALL}")
+    scope = rights.scope
+    variables = {name: os.environ[name] for name in VARIABLES if os.environ.get(name)}
+    variables |= {name: str(expanded(variables[name]).absolute()) for name in PATHS if name in variables}
+    if run.settings.sources["base_url"] == "flag --base-url":
+        variables |= dict.fromkeys(("TRADE_BASE_URL", "TRADE_MARKET_BASE_URL"), str(run.settings.base_url))
+    secret = [name for name, value in variables.items() if without_password(value) != value]
+    words = [*this_program(), *run.settings.program.split()[1:], "mcp"]
+    words += ["--write"] if scope.write else []
+    words += ["--spend", plain_dollars(usd(scope.spend))] if scope.spend else []
+    words += ["--auto-spend", plain_dollars(usd(scope.auto))] if scope.auto else []
+    shown = {name: value for name, value in variables.items() if name not in secret}
+    print(configuration(client, words, shown))
+    run.out.note(CLIENTS[client])
+    for name in secret:
+        run.out.note(f"{name} has a password, so it is left out: give it to the client's environment yourself")
+    for name, saves in KEYS.items():
+        if os.environ.get(name) and not run.settings.mock:
+            run.out.note(f"{name} is a key, so it is left out: save it with {run.settings.program} {saves}")
+    if not _has_mcp():
+        run.out.note(f"the package mcp is not installed here, so the client cannot start it: {INSTALL}")
 
 
-@app.verb("tools", "trade mcp tools", "trade mcp tools --write --spend 0.50 -o json", scope=scope_of)
-def tools(ctx: typer.Context, *, scope: Scope) -> None:
+@app.verb("tools", "trade mcp tools", "trade mcp tools --write --spend 0.50 -o json")
+def tools(run: Run, rights: Rights) -> None:
     """List the tools that a client sees. -o json has schemas and hints."""
     from tradesdk_cli.mcp.catalog import tools as listed
     from tradesdk_cli.output.columns import TOOLS
 
-    with run_of(ctx) as run:
-        run.out.many(TOOLS, [[tool.listed() for tool in listed(scope)]], empty="no tools")
+    run.out.many(TOOLS, [[tool.listed() for tool in listed(rights.scope)]], empty="no tools")
 
 
 def _has_mcp() -> bool:

@@ -7,26 +7,22 @@ from dataclasses import replace
 from enum import StrEnum
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import All, DryRun, Limit, Since, Until, Yes, pages, parse_span
+from tradesdk_cli.cli.params import All, Consent, DryRun, Limit, Since, Until, Walk, parse_span
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.pay import key
-from tradesdk_cli.pay.calls import ENDPOINTS, Call
-from tradesdk_cli.run import run_of, target_of
+from tradesdk_cli.pay.calls import ENDPOINTS, Call, SendKey, Terms
+from tradesdk_cli.run import Run, run_of, target_of
 from tradesdk_cli.text import dollars, one_line, plain_dollars, usd
 
-if TYPE_CHECKING:
-    from tradesdk_cli.run import Run
-
-app = noun("pay", "Payments: quote, history, show, report, budget, resume, reconcile, key, trust.")
+app = noun("pay", "Payments: quote, history, show, report, budget, resume, reconcile, key, trust.", run_of)
 
 PaymentId = Annotated[str, typer.Argument(metavar="PAYMENT_ID", help="Its id, or the beginning of its id.")]
-SendKey = Annotated[bool, typer.Option("--send-api-key", help="Send the API key too, if the service requires it.")]
 
 
 def _verb(value: str) -> str:
@@ -40,7 +36,7 @@ def _verb(value: str) -> str:
 
 @app.verb("quote", "trade pay quote prices ETH BRETT", "trade pay quote top -o json")
 def quote(
-    ctx: typer.Context,
+    run: Run,
     verb: Annotated[
         str,
         typer.Argument(
@@ -55,32 +51,31 @@ def quote(
 
     Uses the published prices; needs no key and sends nothing.
     """
-    from tradesdk_cli.pay.checkout import Terms, client_for
+    from tradesdk_cli.pay.checkout import client_for
     from tradesdk_cli.pay.rows import left_over, room
 
     call = Call(verb, tokens or (), {"sort_by": "winRate"} if verb == "top" else {})
     if tokens and "tokens" not in call.takes:
         raise UsageProblem(f"the price of {verb} does not depend on tokens", f"{{trade}} pay quote {verb}")
     Terms().check(call)
-    with run_of(ctx) as run:
-        found = getattr(client_for(run, None).quote, call.method)(**call.given)
-        has_budget = found.spending.budget.is_set
-        run.out.one(
-            {
-                "endpoint": call.endpoint,
-                "tokens": found.tokens,
-                "price_usd": plain_dollars(found.price),
-                **room(found.spending),
-                "affordable": found.affordable if has_budget or not found.price else None,
-            }
+    found = getattr(client_for(run, None).quote, call.method)(**call.given)
+    has_budget = found.spending.budget.is_set
+    run.out.one(
+        {
+            "endpoint": call.endpoint,
+            "tokens": found.tokens,
+            "price_usd": plain_dollars(found.price),
+            **room(found.spending),
+            "affordable": found.affordable if has_budget or not found.price else None,
+        }
+    )
+    if found.price and not has_budget:
+        run.out.note(
+            f"no budget is set, so a purchase needs --max-price, such as {plain_dollars(found.price)}, or a "
+            f"budget: {run.settings.program} pay budget set --per-day 5"
         )
-        if found.price and not has_budget:
-            run.out.note(
-                f"no budget is set, so a purchase needs --max-price, such as {plain_dollars(found.price)}, or a "
-                f"budget: {run.settings.program} pay budget set --per-day 5"
-            )
-        elif left_over(found.spending):
-            run.out.note(left_over(found.spending))
+    elif left_over(found.spending):
+        run.out.note(left_over(found.spending))
 
 
 class Stage(StrEnum):  # Typer takes no list of a Literal
@@ -93,7 +88,7 @@ class Stage(StrEnum):  # Typer takes no list of a Literal
 
 @app.verb("history", "trade --mock pay history", "trade pay history --stage sent --unproven -o json")
 def history(
-    ctx: typer.Context,
+    run: Run,
     stage: Annotated[
         list[Stage] | None,
         typer.Option(metavar="STAGE", help="Only payments at this stage, such as sent; may be repeated."),
@@ -117,24 +112,23 @@ def history(
     from tradesdk_cli.output.columns import PAYMENTS
     from tradesdk_cli.pay.rows import brief, payments_of
 
-    total = pages(limit, everything).total
-    with run_of(ctx) as run:
-        chosen = {"stages": [PaymentStage(one.value) for one in stage or ()], "unproven": unproven}
-        start, end = run.period(since, until)
-        page = 500 if since or until or total is None else total + 1
-        walked = payments_of(run.ledger, start, end, page=page, **chosen)
-        found, now = list(islice(walked, None if total is None else total + 1)), run.now()
-        there_are_more = total is not None and len(found) > total
-        if limit is None and there_are_more:
-            refuse_query(run.out, "--all, or --limit N")
-        for payment in found[:total]:
-            idcache.add("payments", payment.id, payment.status(now))
-        run.out.many(
-            PAYMENTS,
-            [[brief(payment, now) for payment in found[:total]]],
-            empty="no payments like this" if stage or unproven or since or until else "nothing was bought yet",
-            foot=lambda: ([f"the newest {total}; there are more: --all, or --limit N"] * there_are_more, {}),
-        )
+    total = Walk(limit, everything).total
+    chosen = {"stages": [PaymentStage(one.value) for one in stage or ()], "unproven": unproven}
+    start, end = run.period(since, until)
+    page = 500 if since or until or total is None else total + 1
+    walked = payments_of(run.ledger, start, end, page=page, **chosen)
+    found, now = list(islice(walked, None if total is None else total + 1)), run.now()
+    there_are_more = total is not None and len(found) > total
+    if limit is None and there_are_more:
+        refuse_query(run.out, "--all, or --limit N")
+    for payment in found[:total]:
+        idcache.add("payments", payment.id, payment.status(now))
+    run.out.many(
+        PAYMENTS,
+        [[brief(payment, now) for payment in found[:total]]],
+        empty="no payments like this" if stage or unproven or since or until else "nothing was bought yet",
+        foot=lambda: ([f"the newest {total}; there are more: --all, or --limit N"] * there_are_more, {}),
+    )
 
 
 By = Literal["day", "month", "endpoint", "purchase"]
@@ -143,7 +137,7 @@ By = Literal["day", "month", "endpoint", "purchase"]
 
 @app.verb("report", "trade pay report --since 7d", "trade --mock pay report --by endpoint -o csv")
 def report(
-    ctx: typer.Context,
+    run: Run,
     by: Annotated[By, typer.Option(help="Group of the sums.")] = "day",
     since: Since = None,
     until: Until = None,
@@ -156,22 +150,21 @@ def report(
     from tradesdk_cli.output.columns import SPENT, Column
     from tradesdk_cli.pay.rows import payments_of, sums_of
 
-    with run_of(ctx) as run:
-        found = list(payments_of(run.ledger, *run.period(since, until)))
-        spent, held = (sum(map(attrgetter(part), found)) for part in ("spent", "held"))
-        money = dollars(usd(spent)) + " spent" + (f", {dollars(usd(held))} held" if held else "")
-        rows = sums_of(found, by)
-        has_total = run.out.on_terminal and rows and run.out.draws(many=True)
-        run.out.many(
-            (Column(by), *SPENT),
-            [rows],
-            empty="nothing was bought yet" if since is until is None else "no payments in that period",
-            foot=lambda: ([money] if has_total else [], {}),
-        )
+    found = list(payments_of(run.ledger, *run.period(since, until)))
+    spent, held = (sum(map(attrgetter(part), found)) for part in ("spent", "held"))
+    money = dollars(usd(spent)) + " spent" + (f", {dollars(usd(held))} held" if held else "")
+    rows = sums_of(found, by)
+    has_total = run.out.on_terminal and rows and run.out.draws(many=True)
+    run.out.many(
+        (Column(by), *SPENT),
+        [rows],
+        empty="nothing was bought yet" if since is until is None else "no payments in that period",
+        foot=lambda: ([money] if has_total else [], {}),
+    )
 
 
 @app.verb("show", "trade --mock pay show PAYMENT_ID", "trade --mock pay show PAYMENT_ID -o json")
-def show(ctx: typer.Context, payment_id: PaymentId) -> None:
+def show(run: Run, payment_id: PaymentId) -> None:
     """Show one payment (without its signature).
 
     State, terms, receipt, and the answer where it is kept.
@@ -179,8 +172,7 @@ def show(ctx: typer.Context, payment_id: PaymentId) -> None:
     from tradesdk_cli.pay.checkout import find_payment
     from tradesdk_cli.pay.rows import whole
 
-    with run_of(ctx) as run:
-        run.out.one(whole(find_payment(run, payment_id), run.now()))
+    run.out.one(whole(find_payment(run, payment_id), run.now()))
 
 
 # Budgets
@@ -195,7 +187,7 @@ def _limit(scope: str) -> Any:
 
 @app.verb("budget", "trade pay budget", "trade --mock pay budget set --per-day 5 --per-call 0.25 --total none")
 def budget(
-    ctx: typer.Context,
+    run: Run,
     action: Annotated[Action, typer.Argument(metavar="set", show_default=False, help="Set limits.")] = "show",
     per_call: Annotated[str | None, _limit("for one purchase")] = None,
     per_hour: Annotated[str | None, _limit("in any 60 minutes")] = None,
@@ -220,9 +212,8 @@ def budget(
         raise UsageProblem("to change a limit, use budget set", hint)
     if action == "set" and not changes:
         raise UsageProblem("no limit was given", hint)
-    with run_of(ctx) as run:
-        if action == "show" or _set_budget(run, changes, yes=yes, dry_run=dry_run):
-            _show_budget(run)
+    if action == "show" or _set_budget(run, changes, yes=yes, dry_run=dry_run):
+        _show_budget(run)
 
 
 def _set_budget(run: Run, changes: dict[str, str], *, yes: bool, dry_run: bool) -> bool:
@@ -291,10 +282,9 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 
 @app.verb("trust", "trade --mock pay trust ADDRESS", "trade --mock pay trust ADDRESS --dry-run", rare=True)
 def trust(
-    ctx: typer.Context,
+    run: Run,
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The recipient that a purchase refused.")],
-    yes: Yes = False,
-    dry_run: DryRun = False,
+    consent: Consent,
 ) -> None:
     """Accept one more address to pay.
 
@@ -310,18 +300,17 @@ def trust(
             f"{one_line(safe(address), 60)} is not an address",
             "an address is 0x and 40 hexadecimal digits; the error of the refused purchase has it",
         )
-    with run_of(ctx) as run:
-        payments = (client := market_client(run)).payments
-        parts = urlsplit(client.base_url)
-        origin, known = f"{parts.scheme}://{parts.netloc}", payments.trusted()
-        body = {
-            "service": origin,
-            "recipient": address,
-            "accepted_so_far": ", ".join(known) or "any, at the first call",
-        }
-        if approve(run, Change(f"pay {address} from now on", LEDGER, "trust", body), yes=yes, dry_run=dry_run):
-            payments.trust(address)
-            run.out.one({"service": origin, "accepted": payments.trusted()})
+    payments = (client := market_client(run)).payments
+    parts = urlsplit(client.base_url)
+    origin, known = f"{parts.scheme}://{parts.netloc}", payments.trusted()
+    body = {
+        "service": origin,
+        "recipient": address,
+        "accepted_so_far": ", ".join(known) or "any, at the first call",
+    }
+    if approve(run, Change(f"pay {address} from now on", LEDGER, "trust", body), **vars(consent)):
+        payments.trust(address)
+        run.out.one({"service": origin, "accepted": payments.trusted()})
 
 
 # Unfinished payments
@@ -329,7 +318,7 @@ def trust(
 
 @app.verb("resume", "trade --mock pay resume PAYMENT_ID", "trade --mock pay resume PAYMENT_ID -o json")
 def resume(
-    ctx: typer.Context,
+    run: Run,
     payment_id: PaymentId,
     send_api_key: SendKey = False,
     dry_run: DryRun = False,
@@ -345,26 +334,25 @@ def resume(
     from tradesdk_cli.pay.checkout import client_for, find_payment
     from tradesdk_cli.pay.rows import whole
 
-    with run_of(ctx) as run:
-        payment = find_payment(run, payment_id)
-        if not run.out.machine_notes and payment.reply is None:
-            # To the service of the payment, whatever the settings are now.
-            origin = payment.url.rpartition("/v1/")[0]
-            say_target(run.out, target_of(replace(run.settings, market_url=origin), market=True))
-        waits, line = payment.reply is None, f"pay resume {payment.id}"
-        if dry_run:  # what would be sent, without the signed payment
-            fields = whole(payment, run.now())
-            names = ("id", "status", "charged", "amount_usd", "endpoint", "url", "body", "pay_to", "valid_before")
-            run.out.one({name: fields[name] for name in (*names, "live")})
-            kept = "" if waits else "; its answer is kept, so nothing would be"
-            run.out.note(f"nothing was sent (--dry-run){kept}")
-            return
-        client = client_for(run, payment, send_api_key=send_api_key)
-        with waiting_for_answer(run, lambda: waits, lambda: note_under_way(run, line, waits)) as end:
-            result = client.payments.resume(payment.id)
-            waits = False
-            print_bought(run, client, verb_of(payment), result)
-            end()
+    payment = find_payment(run, payment_id)
+    if not run.out.machine_notes and payment.reply is None:
+        # To the service of the payment, whatever the settings are now.
+        origin = payment.url.rpartition("/v1/")[0]
+        say_target(run.out, target_of(replace(run.settings, market_url=origin), market=True))
+    waits, line = payment.reply is None, f"pay resume {payment.id}"
+    if dry_run:  # what would be sent, without the signed payment
+        fields = whole(payment, run.now())
+        names = ("id", "status", "charged", "amount_usd", "endpoint", "url", "body", "pay_to", "valid_before")
+        run.out.one({name: fields[name] for name in (*names, "live")})
+        kept = "" if waits else "; its answer is kept, so nothing would be"
+        run.out.note(f"nothing was sent (--dry-run){kept}")
+        return
+    client = client_for(run, payment, send_api_key=send_api_key)
+    with waiting_for_answer(run, lambda: waits, lambda: note_under_way(run, line, waits)) as end:
+        result = client.payments.resume(payment.id)
+        waits = False
+        print_bought(run, client, verb_of(payment), result)
+        end()
 
 
 Mark = Literal["paid", "unpaid"]
@@ -373,7 +361,7 @@ Mark = Literal["paid", "unpaid"]
 
 @app.verb("reconcile", "trade --mock pay reconcile", "trade --mock pay reconcile --mark unpaid --older-than 1h")
 def reconcile(
-    ctx: typer.Context,
+    run: Run,
     payment_id: Annotated[
         str | None, typer.Argument(metavar="PAYMENT_ID", help="The payment that --mark is about.")
     ] = None,
@@ -415,13 +403,12 @@ def reconcile(
             "--mark and a payment's id belong together",
             "trade pay reconcile --mark paid PAYMENT_ID",
         )
-    with run_of(ctx) as run:
-        if mark is not None:
-            reconciling.mark(run, payment_id, older_than, paid=mark == "paid", yes=yes, dry_run=dry_run)
-        elif dry_run:
-            reconciling.show_unfinished(run)
-        else:
-            reconciling.reconcile(run, send_api_key=send_api_key)
+    if mark is not None:
+        reconciling.mark(run, payment_id, older_than, paid=mark == "paid", yes=yes, dry_run=dry_run)
+    elif dry_run:
+        reconciling.show_unfinished(run)
+    else:
+        reconciling.reconcile(run, send_api_key=send_api_key)
 
 
 app.add_typer(key.app, name="key")

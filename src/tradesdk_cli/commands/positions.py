@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import AgentFilter, AnyChain, Token, Walk, pages
-from tradesdk_cli.run import run_of
+from tradesdk_cli.cli.params import AgentFilter, AnyChain, Token, Walk
+from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import plural
 
 if TYPE_CHECKING:
@@ -16,12 +14,12 @@ if TYPE_CHECKING:
 
     from tradesdk import Position
 
-app = noun("positions", "Open positions: list.")
+app = noun("positions", "Open positions: list.", run_of)
 
 
-@app.verb("list", "trade positions list", "trade positions list --agent-id AGENT_ID --all -o json", walk=pages)
+@app.verb("list", "trade positions list", "trade positions list --agent-id AGENT_ID --all -o json")
 def list_positions(
-    ctx: typer.Context,
+    run: Run,
     *,
     agent_id: AgentFilter = None,
     chain: AnyChain = None,
@@ -36,16 +34,15 @@ def list_positions(
     from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.output.columns import POSITIONS
 
-    with run_of(ctx) as run:
-        agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
-        filters = {"agent_id": agent_id}
-        keep = keeping(token, chain_id=chain)
-        found = Source("positions", run.client.positions.list, filters, keep)
-        show_list(
-            *(run, with_names(run, POSITIONS, filters), walk, found),
-            empty="no open positions" + (" like this" if keep else " of this agent" if agent_id else ""),
-            total=_total,
-        )
+    agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
+    filters = {"agent_id": agent_id}
+    keep = keeping(token, chain_id=chain)
+    found = Source("positions", run.client.positions.list, filters, keep)
+    show_list(
+        *(run, with_names(run, POSITIONS, filters), walk, found),
+        empty="no open positions" + (" like this" if keep else " of this agent" if agent_id else ""),
+        total=_total,
+    )
 
 
 def _total(positions: Sequence[Position]) -> str:

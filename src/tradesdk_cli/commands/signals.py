@@ -19,32 +19,29 @@ from tradesdk_cli.cli.params import (
     Until,
     Walk,
     count,
-    pages,
     parse_span,
     parse_time,
 )
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.run import run_of, wire_all
-from tradesdk_cli.stream.deliver import actions
+from tradesdk_cli.run import Run, run_of, wire_all
+from tradesdk_cli.stream.deliver import Actions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from tradesdk_cli.run import Run
     from tradesdk_cli.stream.bookmark import Bookmark, Stream
-    from tradesdk_cli.stream.deliver import Actions
 
 LAST = "last"
 
-app = noun("signals", "BUY and SELL signals: latest, history, stream.")
+app = noun("signals", "BUY and SELL signals: latest, history, stream.", run_of)
 
 
 @app.verb(
     "latest", "trade signals latest --chain base", "trade signals latest --chain bnb --min-confidence 0.8 -o json"
 )
 def latest(
-    ctx: typer.Context,
+    run: Run,
     chain: Chain,
     min_confidence: Confidence = None,
     direction: Direction = None,
@@ -56,21 +53,19 @@ def latest(
     from tradesdk_cli.output.columns import SIGNALS
 
     keep = keeping(token, direction=direction)
-    with run_of(ctx) as run:
-        size = limit if keep is None else 100  # filter all of them, then cut
-        found = run.client.signals.latest(chain=chain, limit=size, min_confidence=min_confidence)
-        kept = list(found) if keep is None else [one for one in found if keep(one)][: limit or FIRST]
-        run.out.many(SIGNALS, [wire_all(kept)], empty="no signals like this")
+    size = limit if keep is None else 100  # filter all of them, then cut
+    found = run.client.signals.latest(chain=chain, limit=size, min_confidence=min_confidence)
+    kept = list(found) if keep is None else [one for one in found if keep(one)][: limit or FIRST]
+    run.out.many(SIGNALS, [wire_all(kept)], empty="no signals like this")
 
 
 @app.verb(
     "history",
     "trade signals history --chain base --since 24h --limit 50",
     "trade signals history --chain base --since 2026-01-01 --until 2026-01-01T12:00Z --all -o ndjson",
-    walk=pages,
 )
 def history(
-    ctx: typer.Context,
+    run: Run,
     *,
     chain: Chain,
     since: Since = None,
@@ -90,21 +85,19 @@ def history(
     def keep(signal: Any) -> bool:
         return (min_confidence or 0) <= signal.confidence and (like is None or like(signal))
 
-    with run_of(ctx) as run:
-        start, end = run.period(since, until)
-        filters = {"chain": chain, "token_address": address, "start": start, "end": end}
-        found = Source("signals", run.client.signals.history, filters, keep if min_confidence or like else None)
-        show_list(run, SIGNALS, walk, found, empty="no signals like this")
+    start, end = run.period(since, until)
+    filters = {"chain": chain, "token_address": address, "start": start, "end": end}
+    found = Source("signals", run.client.signals.history, filters, keep if min_confidence or like else None)
+    show_list(run, SIGNALS, walk, found, empty="no signals like this")
 
 
 @app.verb(
     "stream",
     "trade signals stream --chain base --since 24h --count 5",
     "trade signals stream --chain base --since 24h --count 1 --exec 'echo {direction} {token_symbol}'",
-    wanted=actions,
 )
 def stream(
-    ctx: typer.Context,
+    run: Run,
     *,
     chain: Chain,
     since: Annotated[
@@ -145,32 +138,31 @@ def stream(
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, follow
 
-    with run_of(ctx) as run:
-        filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
-        last, begin = since == LAST, since.at(run.now()) if isinstance(since, Instant) else None
-        if group is not None:
-            if last:
-                raise UsageProblem("a group keeps its own position", "leave --since last out")
-            delivery = Delivery(run, wanted, resumes=True, marks=("replayed", "late", "redelivered"))
-            bookmark, open_stream = _member(run, wanted, group, chain, begin, filters)
-            follow(run.out, delivery, bookmark, open_stream, back=False, duration=duration, idle=until_idle)
-            return
+    filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
+    last, begin = since == LAST, since.at(run.now()) if isinstance(since, Instant) else None
+    if group is not None:
         if last:
-            bookmark, begin = last_bookmark(run, chain, filters)
-        else:
-            bookmark = bookmark_of_run(run, chain, filters)
-        delivery = Delivery(run, wanted, resumes=last)
-        open_stream = partial(
-            run.client.signals.stream,
-            chain=chain,
-            since=begin,
-            min_confidence=min_confidence,
-            direction=direction,
-            token=token,
-            reports=True,
-            settle=SETTLE,
-        )
-        follow(run.out, delivery, bookmark, open_stream, back=since is not None, duration=duration, idle=until_idle)
+            raise UsageProblem("a group keeps its own position", "leave --since last out")
+        delivery = Delivery(run, wanted, resumes=True, marks=("replayed", "late", "redelivered"))
+        bookmark, open_stream = _member(run, wanted, group, chain, begin, filters)
+        follow(run.out, delivery, bookmark, open_stream, back=False, duration=duration, idle=until_idle)
+        return
+    if last:
+        bookmark, begin = last_bookmark(run, chain, filters)
+    else:
+        bookmark = bookmark_of_run(run, chain, filters)
+    delivery = Delivery(run, wanted, resumes=last)
+    open_stream = partial(
+        run.client.signals.stream,
+        chain=chain,
+        since=begin,
+        min_confidence=min_confidence,
+        direction=direction,
+        token=token,
+        reports=True,
+        settle=SETTLE,
+    )
+    follow(run.out, delivery, bookmark, open_stream, back=since is not None, duration=duration, idle=until_idle)
 
 
 def _member(

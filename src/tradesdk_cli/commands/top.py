@@ -8,9 +8,9 @@ import typer
 
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import AnyChain
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 
-app = Verbs()
+app = Verbs(run_of)
 
 _NO_SCREEN = ("", "dumb", "unknown")
 """Terminals without cursor movement."""
@@ -18,7 +18,7 @@ _NO_SCREEN = ("", "dumb", "unknown")
 
 @app.verb("top", "trade top --once", "trade --mock top --once --chain base", silent=True)
 def top(
-    ctx: typer.Context,
+    run: Run,
     chain: AnyChain = None,
     once: Annotated[bool, typer.Option("--once", help="Read everything once, print it and stop.")] = False,
 ) -> None:
@@ -28,11 +28,10 @@ def top(
     minute; its age is shown. Without a terminal, and with --once, it prints everything once. Programs read the lists:
     trade positions list -o json.
     """
-    with run_of(ctx) as run:
-        from tradesdk_cli.top import view
+    from tradesdk_cli.top import view
 
-        out = run.out
-        if not once and out.pictures and out.on_terminal and out.environ.get("TERM", "") not in _NO_SCREEN:
-            view.show_board(run, chain)
-        else:
-            view.once(run, chain)
+    out = run.out
+    if not once and out.pictures and out.on_terminal and out.environ.get("TERM", "") not in _NO_SCREEN:
+        view.show_board(run, chain)
+    else:
+        view.once(run, chain)

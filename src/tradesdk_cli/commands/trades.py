@@ -17,11 +17,10 @@ from tradesdk_cli.cli.params import (
     Token,
     Until,
     Walk,
-    pages,
 )
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 
-app = noun("trades", "Trades that agents made: list, get.")
+app = noun("trades", "Trades that agents made: list, get.", run_of)
 
 
 Status = Literal["open", "closed"]
@@ -39,10 +38,9 @@ _SORTED_BY = {"pnl": "pnl_usd", "roi": "roi_pct"}
     "list",
     "trade trades list --status closed --since 7d --sort -pnl",
     "trade trades list --agent-id AGENT_ID --limit 50 -o ndjson",
-    walk=pages,
 )
 def list_trades(
-    ctx: typer.Context,
+    run: Run,
     *,
     agent_id: AgentFilter = None,
     status: Annotated[Status | None, typer.Option(help="Only trades in this state.")] = None,
@@ -69,20 +67,19 @@ def list_trades(
         in_time = (start or 0) <= trade.opened_at.timestamp() <= (inf if end is None else end)
         return in_time and (like is None or like(trade))
 
-    with run_of(ctx) as run:
-        start, end = run.period(since, until)
-        agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
-        filters = {"agent_id": agent_id, "status": status}
-        rank = None if sort is None else ranked_by(sort, _SORTED_BY)
-        found = Source("trades", run.client.trades.list, filters, keep if since or until or like else None, rank)
-        filtered = agent_id or status or since or until or like
-        columns = with_names(run, TRADES, filters)
-        show_list(run, columns, walk, found, empty="no trades" + (" like this" if filtered else ""))
+    start, end = run.period(since, until)
+    agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
+    filters = {"agent_id": agent_id, "status": status}
+    rank = None if sort is None else ranked_by(sort, _SORTED_BY)
+    found = Source("trades", run.client.trades.list, filters, keep if since or until or like else None, rank)
+    filtered = agent_id or status or since or until or like
+    columns = with_names(run, TRADES, filters)
+    show_list(run, columns, walk, found, empty="no trades" + (" like this" if filtered else ""))
 
 
 @app.verb("get", "trade trades get TRADE_ID", "trade trades get TRADE_ID -o json")
 def get(
-    ctx: typer.Context,
+    run: Run,
     trade_id: Annotated[
         str, typer.Argument(metavar="TRADE_ID", help="The trade: its id, or the beginning of its id (newest 1,000).")
     ],
@@ -90,5 +87,4 @@ def get(
     """Show one trade with the hashes of its transactions."""
     from tradesdk_cli.lookup import TRADES, reached
 
-    with run_of(ctx) as run:
-        run.show(reached(run, TRADES, trade_id, lambda found: run.client.trades.get(found)))
+    run.show(reached(run, TRADES, trade_id, lambda found: run.client.trades.get(found)))

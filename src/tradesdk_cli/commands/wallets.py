@@ -11,21 +11,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import AnyChain, Chain, DryRun, Walk, Yes, pages
+from tradesdk_cli.cli.params import AnyChain, Chain, Consent, Walk
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from tradesdk_cli.run import Run
     from tradesdk_cli.wallet import Wallet
 
-app = noun("wallets", "Wallets: list, connect, balance.")
+app = noun("wallets", "Wallets: list, connect, balance.", run_of)
 
 
-@app.verb("list", "trade wallets list", "trade wallets list --chain base -o json", walk=pages)
+@app.verb("list", "trade wallets list", "trade wallets list --chain base -o json")
 def list_wallets(
-    ctx: typer.Context,
+    run: Run,
     *,
     chain: AnyChain = None,
     walk: Walk,
@@ -34,11 +33,10 @@ def list_wallets(
     from tradesdk_cli.commands.lists import Source, show_list
     from tradesdk_cli.output.columns import WALLETS
 
-    with run_of(ctx) as run:
-        found = Source("wallets", run.client.wallets.list, {"chain_id": chain})
-        show_list(
-            run, WALLETS, walk, found, empty=f"no wallets; connect one: {run.settings.program} wallets connect --help"
-        )
+    found = Source("wallets", run.client.wallets.list, {"chain_id": chain})
+    show_list(
+        run, WALLETS, walk, found, empty=f"no wallets; connect one: {run.settings.program} wallets connect --help"
+    )
 
 
 @app.verb(
@@ -47,7 +45,7 @@ def list_wallets(
     "trade wallets connect --label main --chain base --address ADDRESS --signature SIGNATURE",
 )
 def connect(
-    ctx: typer.Context,
+    run: Run,
     label: Annotated[str, typer.Option(metavar="TEXT", help="A name for the wallet.")],
     chain: Chain,
     address: Annotated[str | None, typer.Option(metavar="ADDRESS", help="The wallet's address.")] = None,
@@ -63,8 +61,8 @@ def connect(
     wallet: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The keystore that signs [env: TRADE_KEYSTORE].")
     ] = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
+    *,
+    consent: Consent,
 ) -> None:
     """Connect a wallet by proving that it is yours.
 
@@ -83,21 +81,20 @@ def connect(
                 raise UsageProblem(f"{option} has no effect with --signature", "leave one of them out")
         if address is None:
             raise UsageProblem("--signature needs --address", "the address whose key made the signature")
-    with run_of(ctx) as run:
-        signer = None if signature is not None else _signer(run, wallet, address)
-        address = address if signer is None else signer.address
-        if not dry_run:
-            run.out.selection.expect(Connected)
-        body = {"address": address, "chain_id": chain, "label": label}
-        about = {} if signer is None else {"text to sign": text or wallet_message(str(address), chain)}
-        body["signature"] = signature or "(made when it is sent)"
-        change = Change(f"connect the wallet {address} as {label}", "POST", "/v1/wallets", body, about=about)
-        if approve(run, change, yes=yes, dry_run=dry_run):
-            wallets = run.client.wallets
-            if signer is not None:
-                run.show(wallets.connect_with(signer, label=label, chain_id=chain, message=text))
-            elif address is not None and signature is not None:
-                run.show(wallets.connect(address=address, chain_id=chain, label=label, signature=signature))
+    signer = None if signature is not None else _signer(run, wallet, address)
+    address = address if signer is None else signer.address
+    if not consent.dry_run:
+        run.out.selection.expect(Connected)
+    body = {"address": address, "chain_id": chain, "label": label}
+    about = {} if signer is None else {"text to sign": text or wallet_message(str(address), chain)}
+    body["signature"] = signature or "(made when it is sent)"
+    change = Change(f"connect the wallet {address} as {label}", "POST", "/v1/wallets", body, about=about)
+    if approve(run, change, **vars(consent)):
+        wallets = run.client.wallets
+        if signer is not None:
+            run.show(wallets.connect_with(signer, label=label, chain_id=chain, message=text))
+        elif address is not None and signature is not None:
+            run.show(wallets.connect(address=address, chain_id=chain, label=label, signature=signature))
 
 
 _LONGEST = 64 * 1024
@@ -147,7 +144,7 @@ def _signer(run: Run, file: Path | None, address: str | None) -> Wallet:
 
 @app.verb("balance", "trade wallets balance WALLET_ID", "trade wallets balance WALLET_ID -o json")
 def balance(
-    ctx: typer.Context,
+    run: Run,
     wallet_id: Annotated[
         str,
         typer.Argument(metavar="WALLET_ID", help="The wallet: its id, label or address, or the beginning of its id."),
@@ -156,5 +153,4 @@ def balance(
     """Show what a wallet holds, in USD and token by token."""
     from tradesdk_cli.lookup import WALLETS, reached
 
-    with run_of(ctx) as run:
-        run.show(reached(run, WALLETS, wallet_id, lambda found: run.client.wallets.balance(found)))
+    run.show(reached(run, WALLETS, wallet_id, lambda found: run.client.wallets.balance(found)))

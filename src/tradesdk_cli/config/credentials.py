@@ -10,7 +10,7 @@ from tradesdk.local import KeyStore, host_of, origin_of
 from tradesdk_cli.config.entries import PROJECT_FILE
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.files import atomic_write, remove_partial_files
+from tradesdk_cli.files import atomic_write, file_errors, remove_partial_files
 from tradesdk_cli.text import bare_key, one_line
 
 if TYPE_CHECKING:
@@ -32,16 +32,12 @@ def save_key(settings: Settings, profile: str, kind: str, key: str) -> None:
             ring.set_password(*store.account(profile), key)
         return
     path = store.file(profile)
-    try:
+    hint = "TRADE_HOME chooses another folder; to use the key unsaved: export TRADE_API_KEY"
+    with file_errors(ConfigProblem, f"the key was not saved: cannot write {path}", hint):
         path.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.parent.mkdir(exist_ok=True, mode=0o700)
         remove_partial_files(store.folder)
         atomic_write(path, key + "\n", mode=0o600)
-    except OSError as error:
-        raise ConfigProblem(
-            f"cannot write {error.filename or path}: {error.strerror}; the key was not saved",
-            "TRADE_HOME chooses another folder; to use the key unsaved: export TRADE_API_KEY",
-        ) from None
 
 
 def remove_key(settings: Settings, profile: str, kind: str) -> bool:

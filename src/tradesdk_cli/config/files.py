@@ -17,7 +17,7 @@ from tradesdk import ConfigError
 from tradesdk.local import Profiles, SettingsFile, config_folder
 from tradesdk_cli.config.entries import PROJECT_FILE
 from tradesdk_cli.errors import ConfigProblem
-from tradesdk_cli.files import atomic_write, locked
+from tradesdk_cli.files import atomic_write, file_errors, locked
 from tradesdk_cli.text import one_line
 
 TYPE_CHECKING = False
@@ -105,8 +105,8 @@ def changing(path: Path) -> Iterator[tuple[dict[str, Any], Callable[[Sequence[st
     A table is named by its parts; no parts: the top level. A new file is readable by its owner only. A link is
     followed.
     """
-    real = Path(os.path.realpath(path))
-    with _file_errors(path):
+    real, hint = Path(os.path.realpath(path)), "TRADE_HOME chooses another folder"
+    with file_errors(ConfigProblem, f"nothing was changed: cannot write {path}", hint):
         real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     in_use = ConfigProblem(
         f"another command is changing {path}; nothing was changed", "run it again when that one is done"
@@ -119,7 +119,7 @@ def changing(path: Path) -> Iterator[tuple[dict[str, Any], Callable[[Sequence[st
         before = now()
         text = edited(before, path, table, values)
         if text != before:
-            with _file_errors(path):
+            with file_errors(ConfigProblem, f"nothing was changed: cannot write {path}", hint):
                 atomic_write(real, text, mode=None if real.exists() else 0o600)
 
     with locked(str(real), in_use, wait=_PATIENCE):  # else two commands would overwrite each other's changes
@@ -165,14 +165,3 @@ def _put(current: MutableMapping[str, Any], table: Sequence[str], values: Mappin
             behind.insert(0, body.pop())
         current[name] = value
         body.extend(behind)
-
-
-@contextlib.contextmanager
-def _file_errors(path: Path) -> Iterator[None]:
-    """Turns OSError into an error that names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise ConfigProblem(
-            f"cannot write {path}: {error.strerror}; nothing was changed", "TRADE_HOME chooses another folder"
-        ) from None

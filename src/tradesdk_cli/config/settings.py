@@ -145,14 +145,20 @@ def resolve(
             raise UsageProblem(f"the profile {profile} is a mock, and --base-url is not", "leave one of them out")
         typed.setdefault("mock", own["mock"])
 
+    fields = tuple(name.strip() for name in flags["fields"].split(",")) if flags.get("fields") is not None else ()
+    if not all(fields):
+        hint = "for example: --fields id,name,stats.win_rate_pct"
+        raise UsageProblem("--fields takes names with commas between them", hint)
     chosen = usual | own | project | variables | typed
     if chosen["market_url"][0] is None:
         chosen["market_url"] = chosen["base_url"]
     sources = {name: source for name, (_, source) in chosen.items()}
+    plain: dict[str, Any] = {name: value for name, (value, _) in chosen.items()}
+    plain["fleet_url"] = _without_user(plain["fleet_url"])
     fleet, mock, home = chosen["fleet_url"][0], chosen["mock"][0], environ.get("TRADE_HOME")
     settings = Settings(
-        **{name: value for name, (value, _) in chosen.items()} | {"fleet_url": _without_user(fleet)},
-        fields=_fields(flags.get("fields")),
+        **plain,
+        fields=fields,
         query=flags.get("query"),
         out=expanded(flags["out"]) if flags.get("out") else None,
         times=flags.get("times"),
@@ -161,7 +167,7 @@ def resolve(
         debug=bool(flags.get("debug")),
         curl=bool(flags.get("curl")),
         program=program_of(flags),
-        home=expanded(home) if home else None,
+        home=data_folder(home) if home else None,
         table=table,
         sources=sources,
         saved=saved,
@@ -198,17 +204,6 @@ def _override_warnings(settings: Settings, flags: Mapping[str, Any], environ: Ma
         for name in over
         if sources[name].startswith("TRADE_")
     ]
-
-
-def _fields(given: str | None) -> tuple[str, ...]:
-    if given is None:
-        return ()
-    names = tuple(name.strip() for name in given.split(","))
-    if not all(names):
-        raise UsageProblem(
-            "--fields takes names with commas between them", "for example: --fields id,name,stats.win_rate_pct"
-        )
-    return names
 
 
 def program_of(flags: Mapping[str, Any]) -> str:

@@ -105,7 +105,10 @@ class Toolbox:
             async with self._limiters[writes]:
                 try:
                     answer = self._list(name, given) if name in _LISTS else getattr(self, f"_{name}")(given)
-                    return fitting(finished(await answer, given.get("fields", ())))
+                    found = finished(await answer, given.get("fields", ()))
+                    if len(to_json(found)) > _LARGEST:
+                        raise own("answer_too_large")
+                    return found
                 except Exception as error:
                     raise fault_of(error, self._run.settings.program) from None
         if not writes:
@@ -515,13 +518,6 @@ def _page(found: Any) -> Answer:
 def _stat(agent: Mapping[str, Any], name: str) -> float:
     value = (agent.get("stats") or {}).get(name)
     return float(value) if isinstance(value, (int, float)) else 0.0
-
-
-def fitting(answer: Answer) -> Answer:
-    """The result, unless it is too large for a client."""
-    if len(to_json(answer)) > _LARGEST:
-        raise own("answer_too_large")
-    return answer
 
 
 def _is_paid(payment: Payment | None) -> bool:

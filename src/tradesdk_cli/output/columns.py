@@ -105,10 +105,6 @@ def kind_of(name: str) -> Kind:
     return "usd" if name.endswith("_usd") else "id"
 
 
-def _heading_of(name: str) -> str:
-    return _HEADINGS.get(name) or name.removesuffix("_usd").removesuffix("_pct").removesuffix("_at")
-
-
 @dataclass(frozen=True)
 class Column:
     """One column: a field of the item, or with `of` a value computed from the item, and its kind.
@@ -149,7 +145,8 @@ def columns(*fields: str | Column) -> tuple[Column, ...]:
 
 def _column(field: str) -> Column:
     name = field.rstrip("?…")
-    return Column(name, kind_of(name), "?" in field, _heading_of(name), short="…" in field)
+    heading = _HEADINGS.get(name) or name.removesuffix("_usd").removesuffix("_pct").removesuffix("_at")
+    return Column(name, kind_of(name), "?" in field, heading, short="…" in field)
 
 
 def to_stop(position: Mapping[str, Any]) -> float | None:

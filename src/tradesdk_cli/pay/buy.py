@@ -11,7 +11,7 @@ from tradesdk import Budget, LedgerError, PaymentRefusedError, PaymentStage
 from tradesdk_cli.confirm import ask, can_ask, say_target
 from tradesdk_cli.errors import CliError, Declined, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.explain import of_error
-from tradesdk_cli.interrupts import StopRequested, exit_code_of, on_signal
+from tradesdk_cli.interrupts import StopRequested, on_signal
 from tradesdk_cli.output.columns import MARKET
 from tradesdk_cli.pay.checkout import market_client
 from tradesdk_cli.pay.rows import left_over, room
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from tradesdk import DryRun, MarketClient, MarketResult, Payment, Quote
     from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.pay.calls import Call
-    from tradesdk_cli.pay.checkout import Terms
+    from tradesdk_cli.pay.calls import Call, Terms
     from tradesdk_cli.run import Run
     from tradesdk_cli.wallet import Wallet
 
@@ -159,7 +158,7 @@ def waiting_for_answer(
     def end() -> None:
         if stops:
             run.out.note("interrupted after the answer arrived")
-            raise Interrupted(exit_code_of(stops[0]))
+            raise Interrupted(stops[0])
 
     try:
         with on_signal(handle):
@@ -168,7 +167,7 @@ def waiting_for_answer(
         run.out.after_ctrl_c()
         on_stop()
         run.out.note("interrupted")
-        raise Interrupted(exit_code_of(stop)) from None
+        raise Interrupted(stop) from None
 
 
 def note_under_way(run: Run, line: str, waits: bool) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
+
+import typer
 
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.text import plural
@@ -88,6 +91,50 @@ class Call:
     def description(self) -> str:
         """A short description: `token-prices for 2 tokens`."""
         return self.endpoint + (f" for {plural(len(self.tokens), 'tokens')}" if self.tokens else "")
+
+
+SPECIAL = "For special cases"
+SendKey = Annotated[
+    bool,
+    typer.Option("--send-api-key", help="Send the API key too, if the service requires it.", rich_help_panel=SPECIAL),
+]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a purchase: the options of all paid calls."""
+
+    max_price: Annotated[str | None, typer.Option(metavar="USD", help="Maximum price in US dollars, such as 0.10.")] = (
+        None
+    )
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show request, price and what would be signed; pay nothing.")
+    ] = False
+    purchase: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Name the purchase: it is paid once, on all machines with this wallet.",
+            rich_help_panel=SPECIAL,
+        ),
+    ] = None
+    wallet: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The keystore that pays [env: TRADE_KEYSTORE].", rich_help_panel=SPECIAL),
+    ] = None
+    send_api_key: SendKey = False
+
+    def check(self, call: Call) -> None:
+        """Refuses options that cannot be combined."""
+        from tradesdk_cli.pay.checkout import amount_of
+
+        if self.max_price is not None:
+            amount_of("--max-price", self.max_price)
+        if len(call.tokens) > MOST:
+            raise UsageProblem(
+                f"{len(call.tokens)} tokens are more than the {MOST} that one request takes",
+                f"buy them {MOST} at a time; in Python, market.batches does it",
+            )
 
 
 _VERBS = {f"/v1/{endpoint}": verb for verb, endpoint in ENDPOINTS.items()}

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.config.credentials import refuse_http
 from tradesdk_cli.errors import NOT_FOUND, CliError, ConfigProblem, UsageProblem
-from tradesdk_cli.pay.calls import MOST, Call
 from tradesdk_cli.text import one_line
 from tradesdk_cli.wallet import Wallet
 
@@ -19,35 +16,6 @@ if TYPE_CHECKING:
 _LONGEST_AMOUNT = 40
 NO_SERVICE = "https://nowhere.invalid"
 """A placeholder address where nothing is sent."""
-
-
-@dataclass(frozen=True)
-class Terms:
-    """The terms of a purchase.
-
-    Attributes:
-        max_price: the maximum price in dollars, as typed.
-        dry_run: print what would be signed instead.
-        purchase: the name of the purchase.
-        wallet: the keystore that --wallet names.
-        send_api_key: send the API key as well.
-    """
-
-    max_price: str | None = None
-    dry_run: bool = False
-    purchase: str | None = None
-    wallet: Path | None = None
-    send_api_key: bool = False
-
-    def check(self, call: Call) -> None:
-        """Refuses options that cannot be combined."""
-        if self.max_price is not None:
-            amount_of("--max-price", self.max_price)
-        if len(call.tokens) > MOST:
-            raise UsageProblem(
-                f"{len(call.tokens)} tokens are more than the {MOST} that one request takes",
-                f"buy them {MOST} at a time; in Python, market.batches does it",
-            )
 
 
 def amount_of(option: str, text: str) -> str:

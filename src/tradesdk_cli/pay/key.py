@@ -5,20 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import DryRun, Yes
+from tradesdk_cli.cli.params import Consent
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import bare_key
 
-if TYPE_CHECKING:
-    from tradesdk_cli.run import Run
-
-app = noun("key", "The key of the wallet that pays: new, import, address, accept-secret.")
+app = noun("key", "The key of the wallet that pays: new, import, address, accept-secret.", run_of)
 
 WalletFile = Annotated[
     Path | None,
@@ -27,57 +24,54 @@ WalletFile = Annotated[
 
 
 @app.verb("new", "trade pay key new", "trade pay key new --wallet second.json")
-def new(ctx: typer.Context, wallet: WalletFile = None) -> None:
+def new(run: Run, wallet: WalletFile = None) -> None:
     """Make a new wallet: a random key in an encrypted keystore.
 
     The password is asked for twice, or is the first line of the file that TRADE_KEYSTORE_PASSWORD_FILE names. Without
     it the money is lost: keep both, in two places. A file that exists is never overwritten.
     """
-    with run_of(ctx) as run:
-        _create(run, wallet, None)
+    _create(run, wallet, None)
 
 
 @app.verb("import", "trade pay key import --wallet old.json < key.txt", "trade pay key import < key.txt")
-def import_key(ctx: typer.Context, wallet: WalletFile = None) -> None:
+def import_key(run: Run, wallet: WalletFile = None) -> None:
     """Encrypt an existing private key into a keystore.
 
     The key is typed without being shown, or read from a pipe. It is never an option: other users could see that.
     """
-    with run_of(ctx) as run:
-        _refuse_mock(run)
-        from tradesdk_cli.wallet import KEY, KEY_HINT, hidden
+    _refuse_mock(run)
+    from tradesdk_cli.wallet import KEY, KEY_HINT, hidden
 
-        # Check the file before the key is typed.
-        _new_keystore(run, wallet)
-        typed = hidden("the private key: ") if sys.stdin.isatty() else sys.stdin.readline(_LONGEST)
-        key = bare_key(typed, KEY)
-        if not key:
-            raise ConfigProblem("there was no private key", KEY_HINT)
-        _create(run, wallet, key)
+    # Check the file before the key is typed.
+    _new_keystore(run, wallet)
+    typed = hidden("the private key: ") if sys.stdin.isatty() else sys.stdin.readline(_LONGEST)
+    key = bare_key(typed, KEY)
+    if not key:
+        raise ConfigProblem("there was no private key", KEY_HINT)
+    _create(run, wallet, key)
 
 
 @app.verb("address", "trade --mock pay key address", "trade pay key address -o json")
-def address(ctx: typer.Context, wallet: WalletFile = None) -> None:
+def address(run: Run, wallet: WalletFile = None) -> None:
     """Show the address of the wallet that pays. It needs no password."""
     from tradesdk_cli.wallet import KEY, keystore_path
 
-    with run_of(ctx) as run:
-        found = run.wallet(wallet)
-        if found is None:
-            raise ConfigProblem(
-                f"there is no wallet: neither {KEY} nor {keystore_path(run.settings, wallet)}",
-                "make one: {trade} pay key new",
-            )
-        if run.settings.mock:
-            kept = None
-            run.out.note("play money of a mock world: never send real money to this address")
-        else:
-            kept = KEY if wallet is None and os.environ.get(KEY) else str(keystore_path(run.settings, wallet))
-        run.out.one({"address": found.address, "kept_in": kept})
+    found = run.wallet(wallet)
+    if found is None:
+        raise ConfigProblem(
+            f"there is no wallet: neither {KEY} nor {keystore_path(run.settings, wallet)}",
+            "make one: {trade} pay key new",
+        )
+    if run.settings.mock:
+        kept = None
+        run.out.note("play money of a mock world: never send real money to this address")
+    else:
+        kept = KEY if wallet is None and os.environ.get(KEY) else str(keystore_path(run.settings, wallet))
+    run.out.one({"address": found.address, "kept_in": kept})
 
 
 @app.verb("accept-secret", "trade --mock pay key accept-secret --yes", "trade pay key accept-secret --dry-run")
-def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = False, dry_run: DryRun = False) -> None:
+def accept_secret(run: Run, wallet: WalletFile = None, *, consent: Consent) -> None:
     """Accept another purchase secret than before.
 
     The nonces of named purchases (--purchase) are made with a secret: that of TRADE_PURCHASE_SECRET, else one
@@ -87,17 +81,16 @@ def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = Fals
     from tradesdk_cli.confirm import LEDGER, Change, approve, check
     from tradesdk_cli.pay.checkout import market_client
 
-    with run_of(ctx) as run:
-        what = "accept another purchase secret"
-        check(what, yes=yes, dry_run=dry_run)
-        found = run.wallet(wallet)
-        client = market_client(run, found)
-        known, given = client.payments.purchase_secret_ids()
-        payer = None if found is None else found.address
-        body = {"payer": payer, "secret_id": given}
-        change = Change(what, LEDGER, "accept-secret", body, before={"payer": payer, "secret_id": known})
-        if approve(run, change, yes=yes, dry_run=dry_run):
-            run.out.one({**body, "secret_id": client.payments.accept_purchase_secret()})
+    what = "accept another purchase secret"
+    check(what, **vars(consent))
+    found = run.wallet(wallet)
+    client = market_client(run, found)
+    known, given = client.payments.purchase_secret_ids()
+    payer = None if found is None else found.address
+    body = {"payer": payer, "secret_id": given}
+    change = Change(what, LEDGER, "accept-secret", body, before={"payer": payer, "secret_id": known})
+    if approve(run, change, **vars(consent)):
+        run.out.one({**body, "secret_id": client.payments.accept_purchase_secret()})
 
 
 _LONGEST = 4096

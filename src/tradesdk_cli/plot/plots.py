@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
@@ -22,24 +22,14 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tradesdk_cli.cli.params import Instant
     from tradesdk_cli.output.columns import Column
+    from tradesdk_cli.plot import Wanted
     from tradesdk_cli.run import Run
 
 _RESULTS = columns("timestamp total_pnl_usd pnl_usd status token_symbol? trade_id?")
 _PIPE_WIDTH, _HEIGHT, _TALLEST = 80, 20, 30
 _LOOK_BACK = 500
 _PAGE = 100
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Period, number of points, and height of a chart in lines."""
-
-    since: Instant | None
-    until: Instant | None
-    limit: int
-    height: int | None
 
 
 def plot_token(run: Run, symbol: str, chain: int | None, wanted: Wanted) -> None:
@@ -88,7 +78,7 @@ def plot_agent(run: Run, agent_id: str, wanted: Wanted) -> None:
     found = run.client.trades.list(agent_id=agent_id, status="closed", limit=_PAGE, max_items=wanted.limit)
     read = wire_all(found)
     closed = sorted(
-        (trade for trade in read if trade.get("closed_at") is not None and _within(trade["closed_at"], start, end)),
+        (trade for trade in read if (start or 0) <= (trade.get("closed_at") or -1) <= (inf if end is None else end)),
         key=lambda trade: trade["closed_at"],
     )
     rows, total = [], 0.0
@@ -130,10 +120,6 @@ def _point(at: float, total: float, pnl: float | None, trade: dict[str, Any], st
         "token_symbol": trade.get("token_symbol"),
         "trade_id": trade.get("id"),
     }
-
-
-def _within(at: float, start: float | None, end: float | None) -> bool:
-    return (start is None or at >= start) and (end is None or at <= end)
 
 
 def _period(points: Sequence[tuple[float, float]]) -> str:

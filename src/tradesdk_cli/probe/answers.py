@@ -95,17 +95,18 @@ class Answers(dict[str, Answer]):
             None: not seen.
     """
 
+    ahead: float | None = None
+    window: tuple[int, int] = (0, 0)
+    event_id = ""
+    listened = 0.0
+    endless = False
+    lag: tuple[float, float] | None = None
+
     def __init__(self) -> None:
         super().__init__()
         self.reasons: dict[str, str] = {}
-        self.ahead: float | None = None
-        self.window: tuple[int, int] = (0, 0)
         self.events: list[Any] = []
-        self.event_id = ""
         self.intervals: list[float] = []
-        self.listened = 0.0
-        self.endless = False
-        self.lag: tuple[float, float] | None = None
 
     def __missing__(self, name: str) -> Answer:
         raise Unseen(self.reasons.get(name, "the time was up before this request"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,18 +22,13 @@ if TYPE_CHECKING:
 _EXEC_TIMEOUT = 60.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Actions:
-    """The command for each signal, and the maximum of signals."""
+    """The options of delivery: the maximum of signals, and the commands for each."""
 
-    count: int | None
-    commands: tuple[Command, ...]
-
-
-def actions(
     count: Annotated[
         int | None, typer.Option("--count", "-n", parser=whole(1), metavar="N", help="Stop after N signals.")
-    ] = None,
+    ] = None
     execute: Annotated[
         list[str] | None,
         typer.Option(
@@ -41,15 +36,14 @@ def actions(
             metavar="COMMAND",
             help="Run this for each signal, without a shell, for at most 60 s; {id} and other fields are replaced.",
         ),
-    ] = None,
-) -> Actions:
-    """The options of delivery."""
-    if not execute:
-        return Actions(count, ())
-    from tradesdk_cli.stream.exec import parse_command
+    ] = None
+    commands: list[Command] = field(default_factory=list, init=False)
 
-    commands = tuple(parse_command(line, _EXEC_TIMEOUT) for line in execute)
-    return Actions(count, commands)
+    def __post_init__(self) -> None:
+        if self.execute:
+            from tradesdk_cli.stream.exec import parse_command
+
+            self.commands = [parse_command(line, _EXEC_TIMEOUT) for line in self.execute]
 
 
 class Delivery:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 PLACEHOLDERS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confidence", "price_usd", "timestamp")
 _GRACE = 2.0
 _STDERR = 2
-_GROUP: dict[str, Any] = {"creationflags": 0x200} if sys.platform == "win32" else {"process_group": 0}
+_POPEN: Any = partial(
+    subprocess.Popen, **({"creationflags": 0x200} if sys.platform == "win32" else {"process_group": 0})
+)
 """Its own process group: its children end with it, and Ctrl-C reaches only us."""
 
 
@@ -74,7 +77,7 @@ class Command:
         Returns None on success, else `error`, and `exit_code` or `signal` if there is one.
         """
         try:
-            child = subprocess.Popen(self.words(event), stdin=subprocess.PIPE, stdout=_STDERR, **_GROUP)  # noqa: S603  # the user chose the program
+            child = _POPEN(self.words(event), stdin=subprocess.PIPE, stdout=_STDERR)
         except NotRunnable as error:
             return {"error": one_line(str(error))}
         except OSError as error:

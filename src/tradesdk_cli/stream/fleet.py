@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tradesdk import StreamSignal, StreamStats
@@ -22,21 +21,19 @@ class GroupStream:
 
     def __init__(self, signals: FleetSignals, keep: Callable[[StreamSignal], bool]) -> None:
         self._signals, self._keep = signals, keep
-        self.stats = StreamStats(connects=1)
+        self._wanted = self._filtered = 0
+
+    @property
+    def stats(self) -> StreamStats:
+        return StreamStats(connects=1, signals=self._wanted, filtered=self._filtered, gaps=self._signals.gaps)
 
     def __iter__(self) -> Iterator[Any]:
         for item in self._signals:
-            wanted = isinstance(item, StreamSignal) and self._keep(item)
-            filtered = isinstance(item, StreamSignal) and not wanted
-            self.stats = replace(
-                self.stats,
-                signals=self.stats.signals + wanted,
-                filtered=self.stats.filtered + filtered,
-                gaps=self._signals.gaps,
-            )
-            if filtered:
+            if isinstance(item, StreamSignal) and not self._keep(item):
+                self._filtered += 1
                 self.ack(item)
             else:
+                self._wanted += isinstance(item, StreamSignal)
                 yield item
 
     def ack(self, signal: Any) -> None:

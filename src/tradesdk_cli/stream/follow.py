@@ -16,7 +16,7 @@ from tradesdk import (
 from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, ConfigProblem, Interrupted
 from tradesdk_cli.explain import next_step
-from tradesdk_cli.interrupts import deferring, exit_code_of
+from tradesdk_cli.interrupts import deferring
 from tradesdk_cli.stream.bookmark import Bookmark
 from tradesdk_cli.stream.deliver import Delivery
 from tradesdk_cli.stream.watchdog import Watchdog
@@ -63,7 +63,7 @@ def follow(
                         running.stats, running.stream = running.stream.stats, None
             except KeyboardInterrupt as interrupt:
                 out.after_ctrl_c()
-                raise Interrupted(exit_code_of(interrupt)) from None
+                raise Interrupted(interrupt) from None
     except ClosedPipe:
         raise
     except BaseException as error:

@@ -67,8 +67,8 @@ class Watchdog:
             ends = {"duration": self._end, "idle": None if end is None else max(end, self._busy_end)}
             reason = next((name for name, at in ends.items() if at is not None and now >= at), None)
             wait = min([_EVERY, self._idle or _EVERY, *(at - now for at in ends.values() if at is not None)])
-            if reason is None and poller is None:
-                self._over.wait(wait)
+            if poller is None:
+                self._over.wait(0 if reason else wait)
             elif reason is None:
                 events = sum(event for _, event in poller.poll(max(1, wait * 1000)))
                 if events & select.POLLNVAL:  # poll fails on terminals of some systems

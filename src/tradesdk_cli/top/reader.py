@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -66,9 +67,8 @@ class Source:
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Source:
-        self._threads = [threading.Thread(target=self._read, name="trade-top", daemon=True)]
-        for chain in self._chains:
-            self._threads.append(threading.Thread(target=self._follow, args=(chain,), name="trade-top", daemon=True))
+        work: list[Callable[[], None]] = [self._read, *(partial(self._follow, chain) for chain in self._chains)]
+        self._threads = [threading.Thread(target=one, name="trade-top", daemon=True) for one in work]
         for thread in self._threads:
             thread.start()
         return self

@@ -19,7 +19,7 @@ from rich.text import Text
 from tradesdk import TradeError
 from tradesdk_cli.errors import ClosedPipe, Interrupted
 from tradesdk_cli.explain import problem_of
-from tradesdk_cli.interrupts import deferring, exit_code_of
+from tradesdk_cli.interrupts import deferring
 from tradesdk_cli.output.cells import ago, cell, moment
 from tradesdk_cli.output.columns import TO_PROFIT, TO_STOP, Column, columns
 from tradesdk_cli.output.table import fitted
@@ -189,7 +189,7 @@ def show_board(run: Run, chain: int | None) -> None:
                 now = Moment(time.monotonic(), run.now())
                 live.update(draw(board, *console.size, now, ascii_only=ascii_only), refresh=True)
     except KeyboardInterrupt as interrupt:
-        raise Interrupted(exit_code_of(interrupt)) from None
+        raise Interrupted(interrupt) from None
 
 
 @contextmanager

@@ -17,7 +17,6 @@ from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, exit_cod
 if TYPE_CHECKING:
     from tradesdk_cli.run import Run
 
-
 PORT = 8787
 _START = "start one: trade mock serve"
 _STATE, _JSON = "application/vnd.sqlite3", "application/json"

@@ -15,8 +15,7 @@ from tradesdk_cli.cli.params import (
     A_TIME,
     AgentId,
     AnyChain,
-    DryRun,
-    Yes,
+    Consent,
     number,
     pairs,
     parse_span,
@@ -28,7 +27,7 @@ from tradesdk_cli.commands.lists import refuse_query
 from tradesdk_cli.commands.mock.control import forget_old_state, json_of, mock_name, no_mock, send
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.output.columns import BALANCES, EMITTED, KEYS, LOG, SETTLEMENTS, SUBMISSIONS
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tradesdk_cli.output.columns import Column
-    from tradesdk_cli.run import Run
     from tradesdk_mock import ControlOperation, ControlParameter
 
 
@@ -167,8 +165,7 @@ def _typed(command: Command, operation: ControlOperation) -> Callable[..., None]
         more = typer.Argument(metavar="NAME=VALUE", help=_sentence(operation.more))
         add("more", Annotated[list[str] | None, more], None)
     if command.loses is not None:
-        add("yes", Yes, False)
-        add("dry_run", DryRun, False)
+        add("consent", Consent, inspect.Parameter.empty)
     run.__annotations__ = {each.name: each.annotation for each in found}
     run.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]  # what inspect looks at first
     run.__doc__ = operation.text
@@ -286,7 +283,7 @@ def _run(ctx: typer.Context, command: Command, operation: ControlOperation, give
 
             what = f"{operation.path} {mock_name(run)}: delete {command.loses}"
             change = Change(what, operation.method, f"/_mock/{operation.path}", fields or None, mock=mock_name(run))
-            if not approve(run, change, yes=given["yes"], dry_run=given["dry_run"]):
+            if not approve(run, change, **vars(given["consent"])):
                 return
             answer_for()
             forget_old_state(run)

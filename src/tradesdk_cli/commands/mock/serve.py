@@ -17,7 +17,7 @@ from tradesdk_cli.cli.params import pairs, whole
 from tradesdk_cli.commands.mock.control import PORT
 from tradesdk_cli.errors import CliError, UsageProblem
 from tradesdk_cli.mockworld import FIRST_SIGNAL_WITHIN, mock_server_class, usable_file
-from tradesdk_cli.run import run_of
+from tradesdk_cli.run import Run, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tradesdk_mock import MockServer
 
 
-app = Verbs()
+app = Verbs(run_of)
 
 _EVERY = 0.25
 _MARKETS: dict[bool | None, Literal["live", "scripted"] | None] = {None: None, True: "scripted", False: "live"}
@@ -36,7 +36,7 @@ _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # compared with, n
 
 @app.verb("serve", "trade mock serve", "trade mock serve --seed 11 --gap write_status=200/200")
 def serve(
-    ctx: typer.Context,
+    run: Run,
     port: Annotated[
         int, typer.Option(parser=whole(0, 65535), metavar="N", help="The port; 0 means any free one.")
     ] = PORT,
@@ -84,36 +84,35 @@ def serve(
     --world NAME, that embedded world is served; commands with the same --world still work on it. trade mock logs shows
     the requests that it receives.
     """
-    with run_of(ctx) as run:
-        server_class = mock_server_class()
-        from tradesdk_mock import MockServerError
+    server_class = mock_server_class()
+    from tradesdk_mock import MockServerError
 
-        if run.settings.sources.get("world", "").startswith("flag "):
-            if db is not None:
-                raise UsageProblem("--world and --db exclude each other", "leave one of them out")
-            db = usable_file(run.settings)  # commands on that world and this server see the same
-        options = _gap_options(gap or [], gaps)
-        try:
-            with (
-                _stop_event() as stop,
-                server_class(
-                    seed=seed,
-                    host=host,
-                    port=port,
-                    db=db,
-                    gaps=options,
-                    signals=_MARKETS[scripted],
-                    first_within=FIRST_SIGNAL_WITHIN,
-                    allow_remote_control=allow_remote_control,
-                ) as server,
-            ):
-                if not empty:
-                    server.populate(tenant)
-                _say(run.out, server, host, tenant, remote=allow_remote_control)
-                _wait_for(stop)
-        except MockServerError as error:
-            hint = _serving_hint(error, db, seeded=seed is not None)
-            raise CliError(f"the mock cannot serve: {error}", hint) from None
+    if run.settings.sources.get("world", "").startswith("flag "):
+        if db is not None:
+            raise UsageProblem("--world and --db exclude each other", "leave one of them out")
+        db = usable_file(run.settings)  # commands on that world and this server see the same
+    options = _gap_options(gap or [], gaps)
+    try:
+        with (
+            _stop_event() as stop,
+            server_class(
+                seed=seed,
+                host=host,
+                port=port,
+                db=db,
+                gaps=options,
+                signals=_MARKETS[scripted],
+                first_within=FIRST_SIGNAL_WITHIN,
+                allow_remote_control=allow_remote_control,
+            ) as server,
+        ):
+            if not empty:
+                server.populate(tenant)
+            _say(run.out, server, host, tenant, remote=allow_remote_control)
+            _wait_for(stop)
+    except MockServerError as error:
+        hint = _serving_hint(error, db, seeded=seed is not None)
+        raise CliError(f"the mock cannot serve: {error}", hint) from None
 
 
 def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: bool) -> None:

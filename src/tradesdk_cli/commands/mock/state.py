@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.cli.group import Verbs
-from tradesdk_cli.cli.params import DryRun, Yes
+from tradesdk_cli.cli.params import Consent
 from tradesdk_cli.commands.mock.control import fetch, forget_old_state, mock_name, no_mock, send
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
-from tradesdk_cli.files import atomic_write
-from tradesdk_cli.run import run_of
+from tradesdk_cli.files import atomic_write, file_errors
+from tradesdk_cli.run import Run, run_of
 
-_APPS = {"snapshot": Verbs(), "restore": Verbs()}
+_APPS = {"snapshot": Verbs(run_of), "restore": Verbs(run_of)}
 app = _APPS.__getitem__
 
 
@@ -22,7 +22,7 @@ app = _APPS.__getitem__
     "snapshot", "trade --mock mock snapshot before.sqlite3", "trade mock snapshot before.sqlite3 --force"
 )
 def snapshot(
-    ctx: typer.Context,
+    run: Run,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file; written whole or not at all.")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
@@ -30,29 +30,25 @@ def snapshot(
 
     trade mock restore goes back to it, and trade mock serve --db works on it.
     """
-    with run_of(ctx) as run:
-        if file.exists() and not force:
-            raise UsageProblem(f"{file} exists already", "--force overwrites it")
-        if any(file.with_name(file.name + end).exists() for end in ("-wal", "-shm")):
-            raise CliError(f"{file} is a state file in use, or one that was not closed", "choose another file")
-        state = fetch(run, "GET", "snapshot")
-        if not state.startswith(b"SQLite format 3\0"):
-            raise no_mock(run)
-        try:
-            atomic_write(file, state)
-        except OSError as error:
-            raise CliError(f"cannot write {file}: {error.strerror}", "choose another file") from None
-        run.out.one({"file": str(file), "bytes": file.stat().st_size})
+    if file.exists() and not force:
+        raise UsageProblem(f"{file} exists already", "--force overwrites it")
+    if any(file.with_name(file.name + end).exists() for end in ("-wal", "-shm")):
+        raise CliError(f"{file} is a state file in use, or one that was not closed", "choose another file")
+    state = fetch(run, "GET", "snapshot")
+    if not state.startswith(b"SQLite format 3\0"):
+        raise no_mock(run)
+    with file_errors(CliError, f"cannot write {file}", "choose another file"):
+        atomic_write(file, state)
+    run.out.one({"file": str(file), "bytes": file.stat().st_size})
 
 
 @app("restore").verb(
     "restore", "trade --mock mock restore before.sqlite3 --dry-run", "trade mock restore before.sqlite3 --yes"
 )
 def restore(
-    ctx: typer.Context,
+    run: Run,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="From trade mock snapshot, or a state file.")],
-    yes: Yes = False,
-    dry_run: DryRun = False,
+    consent: Consent,
 ) -> None:
     """Restore a snapshot, or load a state file.
 
@@ -62,23 +58,20 @@ def restore(
     from tradesdk_cli.confirm import Change, approve
 
     hint = "trade mock snapshot writes one"
-    with run_of(ctx) as run:
-        if not file.is_file():
-            raise UsageProblem(f"{file} is {'not a file' if file.exists() else 'not there'}", hint)
-        what = f"restore {file} in {mock_name(run)}: delete its present state"
-        if not approve(run, Change(what, "POST", "/_mock/restore", mock=mock_name(run)), yes=yes, dry_run=dry_run):
-            return
-        log = file.with_name(f"{file.name}-wal")
-        if log.exists() and log.stat().st_size:  # the last writes are in those files
-            raise CliError(
-                f"{file} is in use, or was not closed", "trade mock serve --db FILE, and trade mock snapshot"
-            )
-        try:
-            send(run, "POST", "restore", file.read_bytes())
-        except OSError as error:
-            raise CliError(f"cannot read {file}: {error.strerror}", hint) from None
-        except RefusedByMock as error:
-            error.hint = f"nothing was changed; {hint}"
-            raise
-        forget_old_state(run)
-        run.out.one(send(run, "GET", "status"))
+    if not file.is_file():
+        raise UsageProblem(f"{file} is {'not a file' if file.exists() else 'not there'}", hint)
+    what = f"restore {file} in {mock_name(run)}: delete its present state"
+    if not approve(run, Change(what, "POST", "/_mock/restore", mock=mock_name(run)), **vars(consent)):
+        return
+    log = file.with_name(f"{file.name}-wal")
+    if log.exists() and log.stat().st_size:  # the last writes are in those files
+        raise CliError(f"{file} is in use, or was not closed", "trade mock serve --db FILE, and trade mock snapshot")
+    with file_errors(CliError, f"cannot read {file}", hint):
+        state = file.read_bytes()
+    try:
+        send(run, "POST", "restore", state)
+    except RefusedByMock as error:
+        error.hint = f"nothing was changed; {hint}"
+        raise
+    forget_old_state(run)
+    run.out.one(send(run, "GET", "status"))
