@@ -65,7 +65,7 @@ from tradesdk.payments.effects import (
     Write,
 )
 from tradesdk.payments.ledger import claims, schema
-from tradesdk.payments.ledger.changes import LedgerRow, Mark, Overview, Reopen, Submit
+from tradesdk.payments.ledger.changes import LedgerRow, Mark, Overview, Record, Submit
 from tradesdk.payments.signing.signer import Asked
 from tradesdk.payments.state_machine import MARGIN
 
@@ -732,7 +732,8 @@ def returned(call: Call | str | None) -> str | None:
     if not isinstance(call, Call):
         return None
     change = call.effect.change if isinstance(call.effect, Write) else None
-    if not (isinstance(getattr(change, "ends", change), Reopen) or isinstance(call.effect, HandOver)):
+    puts_back = isinstance(change, Record) and change.collected is False
+    if not (puts_back or isinstance(call.effect, HandOver)):
         return None
     rows = [value if isinstance(value, LedgerRow) else getattr(value, "row", None) for _, value in call.told]
     return next(str(row.payment.nonce) for row in reversed(rows) if row is not None)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, TypeVar, overload
 
-from .._http.arguments import flags, optional_identifier, required_text, seconds, whole
+from .._http.arguments import flags, optional_identifier, required_text, whole
 from .._market import ENDPOINTS
 from .._values.payment import GRACE, Payment, PaymentStage, origin_of
 from .._values.text import display, printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
 from ..models.market import MarketModel
 from ..payments.budget import Spending
-from ..payments.ledger.changes import Collect, Mark
+from ..payments.ledger.changes import Mark, Record
 from ..payments.ledger.rules import addresses, recipients_of, secret_of, with_address
 from ..payments.messages import blocking_error, not_expired
 from ..payments.results import MarketResult, Reconciliation
@@ -186,7 +186,7 @@ class AsyncPayments:
         """
         payment = await self.get(payment_id)
         store = self._driver.buyer.ledger
-        return (await in_thread(store.update, payment.id, Collect(keep=True))).payment
+        return (await in_thread(store.update, payment.id, Record(collected=True, keep=True))).payment
 
     async def mark(self, payment_id: str, *, paid: bool) -> Payment:
         """Mark a payment without proof as paid or unpaid, after checking the wallet.
@@ -209,25 +209,6 @@ class AsyncPayments:
                 raise not_expired(payment)  # by the local clock alone it may look expired
         mark = Mark(paid=paid, now=buyer.clock.now())
         return (await in_thread(buyer.ledger.update, payment_id, mark)).payment
-
-    async def mark_expired(self, *, paid: bool, older_than: float) -> builtins.list[Payment]:
-        """Mark all payments that expired at least `older_than` seconds ago without proof, and return them.
-
-        Those that the service calls paid (stage TAKEN) are left for `mark`.
-
-        Raises:
-            InvalidArgumentError: `older_than` is not seconds, 0 or more.
-        """
-        flags(paid=paid)
-        older_than = seconds("older_than", older_than)
-        marked: builtins.list[Payment] = []
-        for payment in await self._all(PaymentStage.SENT):
-            if payment.is_expired(now := self._now(payment)) and payment.counts_until + older_than <= now:
-                try:
-                    marked.append(await self.mark(payment.id, paid=paid))
-                except PaymentRefusedError:  # another process was faster
-                    continue
-        return marked
 
     async def purchase_secret_ids(self) -> tuple[str | None, str]:
         """The id of the purchase secret that the ledger has for this payer, or None, and the id of this client's.

@@ -24,7 +24,7 @@ from ..payments import effects
 from ..payments import purchase as steps
 from ..payments.buyer import Buyer, PurchaseIntent, look, owner_name, quote, sign
 from ..payments.effects import Answer, Effect, Steps
-from ..payments.ledger.changes import Collect, LedgerChange, LedgerRow, Record, ReleaseClaim, Reopen, Submit
+from ..payments.ledger.changes import LedgerChange, LedgerRow, Record, Submit
 from ..payments.purchases import item_name, purchase_name
 from ..payments.results import DryRun, MarketResult, Quote
 from .chain_proofs import ChainProofs
@@ -66,7 +66,7 @@ class PurchaseDriver:
         clone.session, clone.paid = change(self.session), change(self.paid)
         return clone
 
-    def quote(self, call: MarketRequest[Any], max_price: int | None = None, purchase: str | None = None) -> Quote:
+    def quote(self, call: MarketRequest[Any], max_price: int | None, purchase: str | None) -> Quote:
         """The published price, and what the budgets leave."""
         buyer = self.buyer
         return quote(buyer, self._intent(call, max_price, purchase))
@@ -90,7 +90,7 @@ class PurchaseDriver:
         intent = replace(self._intent(call, max_price, purchase, job), run=run, max_total=max_total)
         return self._purchase(intent, call)
 
-    def dry_run(self, call: MarketRequest[Any], *, max_price: int | None, purchase: str | None) -> DryRun:
+    def dry_run(self, call: MarketRequest[Any], max_price: int | None, purchase: str | None) -> DryRun:
         """What would be signed."""
         return self._drive(steps.dry_run, self._intent(call, max_price, purchase), call)
 
@@ -120,7 +120,10 @@ class PurchaseDriver:
         """Note that the caller of `resume` did not get these answers."""
         for payment in [result.payment for result in results]:
             if payment is not None:
-                change, row = Reopen(owner=owner_name(), reply=payment.reply or b""), LedgerRow(payment)
+                change, row = (
+                    Record(owner=owner_name(), collected=False, reply=payment.reply or b""),
+                    LedgerRow(payment),
+                )
                 self.buyer.ledger.update(payment.id, change, row)
 
     def sync_clock(self) -> None:
@@ -206,8 +209,8 @@ class PurchaseDriver:
             if isinstance(change, Submit):
                 results.append(buyer.ledger.submit(change))
                 return
-            if held is not None and isinstance(change, Record) and isinstance(change.ends, Collect):
-                change = replace(change, ends=ReleaseClaim(owner=change.owner))  # the caller does not get the answer
+            if held is not None and isinstance(change, Record) and change.collected:
+                change = replace(change, collected=None)  # the caller does not get the answer
             results.append(None if row is None else buyer.ledger.update(row.payment.id, change, row))
 
         def give_back() -> None:

@@ -84,7 +84,7 @@ from .effects import (
     Verify,
     Write,
 )
-from .ledger.changes import Collect, LedgerRow, Overview, Record, Redate, ReleaseClaim, Reopen, Resubmit, Submit
+from .ledger.changes import LedgerRow, Overview, Record, Redate, Resubmit, Submit
 from .ledger.claims import LONGEST_CLAIM
 from .ledger.rules import NextStep, latest_end, next_step, refusal, total_refusal
 from .messages import (
@@ -137,14 +137,17 @@ def purchase(
     verifies = buyer.has_node  # whether a contract wallet may still be asked
     since = math.inf  # an unnamed payment signed before this time is another purchase; one signed by this call never is
 
-    def record(report: Report, ends: Collect | ReleaseClaim | Reopen | None = None) -> Steps[None]:
+    def record(report: Report | None, collected: bool | None = None, *, goes_on: bool = False) -> Steps[None]:
         nonlocal row
         change = Record(
             report=report,
             signatures=row.payment.signatures,
             before=before,
             empty=seen.empty,
-            ends=ends,
+            goes_on=goes_on,
+            collected=collected,
+            keep=keep,
+            reply=reply,
             owner=owner,
             now=at.local,
         )
@@ -174,16 +177,12 @@ def purchase(
 
         If the payment may have been taken, and the error does not say so, raise one that does.
         """
-        nonlocal end, at, row
+        nonlocal end, at
         if isinstance(error, Ended) and error.is_sent:
             end = replace(tries.unsent("interrupted"), meaning=OPEN, sent=True)
         if reply is not None or (end is not None and row.owner == owner):
             at = time.moment(clock)
-            last = ReleaseClaim(owner=owner) if reply is None else Reopen(owner=owner, reply=reply)
-            if end is None:
-                row = yield Write(row, last)
-            else:
-                yield from record(end, last)
+            yield from record(end, None if reply is None else False)
         says_so = isinstance(error, PaymentError) and not isinstance(error, LedgerError)
         if not is_sending or says_so or not isinstance(error, TradeError):
             return
@@ -242,7 +241,7 @@ def purchase(
                     is_ours = payment.purchase is None or keep  # with a name, every call gets it
                     reply = kept if is_ours else None
                     if is_ours and payment.waits and buyer.collect:
-                        row = yield Write(row, Collect(owner=owner, keep=keep, now=at.local))
+                        yield from record(None, collected=True)
                         if not row.mine:  # another call was faster
                             reply = None
                             continue
@@ -291,7 +290,7 @@ def purchase(
                     is_asked, why_not = yield Verify(row.payment)
                     if why_not is not None:
                         report = replace(end, reason=why_not) if is_asked else tries.unsent(why_not)
-                        yield from record(report, ReleaseClaim(owner=owner))
+                        yield from record(report)
                         raise signature_refused(row.payment, why_not)
                     if is_asked:
                         tries = tries._replace(handed_over=True)
@@ -311,7 +310,7 @@ def purchase(
                     at = time.moment(clock)
                     if is_late():  # the wait was too long
                         if end is not None:
-                            yield from record(end, ReleaseClaim(owner=owner))
+                            yield from record(end)
                         break
                     if end is None or end.sent:  # else it is written already
                         resubmit = Resubmit(
@@ -331,7 +330,7 @@ def purchase(
                 started = started or at
                 if is_late():  # writing took too long
                     late = tries.unsent("it was written down when its validity had ended")
-                    yield from record(late, ReleaseClaim(owner=owner))
+                    yield from record(late)
                     break
                 response: RawResponse | None = None
                 lost: APIError | None = None
@@ -359,8 +358,7 @@ def purchase(
                             lost = unusable
                         else:
                             reply = response.content
-                            ends = Collect(owner=owner, keep=keep) if buyer.collect else ReleaseClaim(owner=owner)
-                            yield from record(end, ends)
+                            yield from record(end, True if buyer.collect else None)
                             yield HandOver()
                             warnings = receipt_warnings(end.receipt, payment, end.receipt_problem)
                             warnings += token_warnings(intent.path, intent.body, data)
@@ -374,7 +372,7 @@ def purchase(
                     end = replace(end, meaning=UNDELIVERED, reason=lost.message)
                 if wait is not None:
                     if end.sent:  # the answer may still come after the wait, and a receipt would end the payment
-                        yield from record(replace(end, receipt=None))
+                        yield from record(replace(end, receipt=None), goes_on=True)
                     if row.unwritten is not None:
                         raise row.unwritten
                     text = "payment %(payment_id)s: %(reason)s; resending it in %(wait).1f s"
@@ -383,7 +381,7 @@ def purchase(
                     at = time.moment(clock)
                     if not is_late():  # if it is, the wait took longer than planned
                         continue
-                yield from record(end, ReleaseClaim(owner=owner))
+                yield from record(end)
                 if next_step(row.payment, at.latest) is NextStep.COLLECT:  # another call got it
                     break
                 if not signs:

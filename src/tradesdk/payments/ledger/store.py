@@ -7,7 +7,7 @@ writes. Who may write: `submit` and `update`, in one transaction each. A change 
 if its revision is still that of the call's row, without a read; otherwise the row is read first. A payment that a
 call has claimed (`LedgerRow.owner`) is sent or signed by no other call.
 
-An `End` that fails is kept as `Late`: reads show it as if written, and it is written before the next change.
+A `Record` that fails is kept as `Late`: reads show it as if written, and it is written before the next change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ...errors import InvalidArgumentError, LedgerError, PaymentError, PaymentRe
 from ..budget import Budget, Spending
 from . import errors, rules
 from . import schema as sql
-from .changes import UNWRITTEN, End, LedgerChange, LedgerRow, Overview, Submit
+from .changes import UNWRITTEN, LedgerChange, LedgerRow, Overview, Record, Submit
 from .engine import Engine, Late, SqliteEngine, StaleRowError, Transaction
 from .opening import default_path
 from .rules import EmptyWallet, limits_of
@@ -301,7 +301,7 @@ class Ledger:
             PaymentError: the change is refused, and nothing has changed.
             LedgerError: the ledger cannot be written, or has no payment with that id.
         """
-        if row is None or change.owner is None or not isinstance(change, End):
+        if row is None or change.owner is None or not isinstance(change, Record):
             return self._update(payment_id, change, row, change.consequence)
         try:
             return self._update(payment_id, change, row, errors.LATE)
