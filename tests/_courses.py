@@ -423,15 +423,8 @@ class Search:
     def begun(self, slot: int, letter: str, budget: Budget | None = None) -> Run:
         """A call at its first effect."""
         call = _call(letter)
-        intent = PurchaseIntent(
-            origin=origin_of(URL),
-            url=URL,
-            body=call.request.body or b"",
-            path=call.request.target,
-            tokens=2,
-            amount=PRICE,
-            name=letter if self.case.named else None,
-        )
+        name = letter if self.case.named else None
+        intent = PurchaseIntent(origin=origin_of(URL), url=URL, call=call, name=name)
         buyer = _Buyer(
             ledger=self.ledgers[self.which(slot)],
             wallet=CONTRACT if self.case.contract else WALLET,
@@ -445,7 +438,7 @@ class Search:
             time=ServiceClock(),
         )
         self.slot = slot
-        steps = purchases.purchase(buyer, intent, call.request, self.policy, 1e9)
+        steps = purchases.purchase(buyer, intent, self.policy, 1e9)
         return Run(steps, buyer, intent, next(steps))
 
     def replayed(self, slot: int, told: Told) -> Run:

@@ -54,10 +54,7 @@ from ._ledger import claim, draft, submitted, told
 from ._offers import offer_2, prices
 
 CALL = market.token_prices(TWO)
-INTENT = PurchaseIntent(
-    origin=BASE, url=BASE + CALL.request.target, body=CALL.request.body or b"", path=CALL.request.target, tokens=2,
-    amount=PRICE,
-)  # fmt: skip
+INTENT = PurchaseIntent(origin=BASE, url=BASE + CALL.request.target, call=CALL)
 
 
 class Driver:
@@ -83,7 +80,7 @@ class Driver:
         )
 
     def begin(self, of: Any = purchase, policy: RetryPolicy | None = None) -> Steps[Any]:
-        steps: Steps[Any] = of(self.buyer, INTENT, CALL.request, policy or RetryPolicy(max_retries=0), 10_000.0)
+        steps: Steps[Any] = of(self.buyer, INTENT, policy or RetryPolicy(max_retries=0), 10_000.0)
         return steps
 
     def carry_out(self, effect: Effect) -> Any:

@@ -11,7 +11,7 @@ import os
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from .._http.log_events import event
@@ -35,27 +35,34 @@ from .signing.signer import Asked, LocalSigner, Signer, checked_signer, is_contr
 from .state_machine import MARGIN
 
 if TYPE_CHECKING:
+    from .._market import MarketRequest
     from .ledger.store import Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurchaseIntent:
-    """A call that may have to be paid for. Amounts are micro-dollars; `amount` is the published price.
+    """A call that may have to be paid for. Amounts are micro-dollars.
 
     `origin`: the service's origin. `resumed`: the payment to resend, or to read the answer of; then nothing is signed.
     """
 
     origin: str
     url: str
-    body: bytes
-    path: str
-    tokens: int | None
-    amount: int
+    call: MarketRequest[Any]
     max_price: int | None = None
     name: str | None = None
     run: str | None = None
     max_total: int | None = None
     resumed: Payment | None = None
+
+    @property
+    def amount(self) -> int:
+        """The published price."""
+        return self.call.price
+
+    @property
+    def body(self) -> bytes:
+        return self.call.request.body or b""
 
     @property
     def key(self) -> str:
@@ -70,7 +77,8 @@ class PurchaseIntent:
 
     def quote(self, spending: Spending) -> Quote:
         """The published price, with what is spent."""
-        return Quote(path=self.path, body=self.body, tokens=self.tokens, amount=self.amount, spending=spending)
+        path, tokens = self.call.request.target, self.call.tokens
+        return Quote(path=path, body=self.body, tokens=tokens, amount=self.amount, spending=spending)
 
     def is_for(self, payment: Payment) -> bool:
         """Whether a payment asks the same service for the same data, in any order of the fields in the body."""

@@ -34,10 +34,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from .._http.log_events import event
-from .._http.request import Request
 from .._http.response import failure_of
 from .._http.retry import Failure, FailureCause, RetryPolicy
 from .._http.service_time import Moment
@@ -99,19 +98,15 @@ from .protocol import authorization, parse_offer, receipt_warnings
 from .results import DryRun, MarketResult, Quote
 from .state_machine import DELIVERED, MARGIN, OPEN, UNDELIVERED, Report, Tries, classify, classify_failure, judge
 
-T = TypeVar("T")
-
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
 
-def purchase(
-    buyer: Buyer, intent: PurchaseIntent, request: Request[T], policy: RetryPolicy, give_up: float
-) -> Steps[MarketResult[T]]:
+def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: float) -> Steps[MarketResult[Any]]:
     """Get an answer and pay for it once: buy it, continue an earlier payment, or resume one.
 
     `give_up` is a monotonic time.
     """
-    clock, time, resumed, owner = buyer.clock, buyer.time, intent.resumed, owner_name()
+    clock, time, request, resumed, owner = buyer.clock, buyer.time, intent.call.request, intent.resumed, owner_name()
     keep = resumed is not None
     if resumed is None and (intent.amount == 0 or buyer.wallet is None):  # it may need no payment
         at = time.moment(clock)
@@ -246,7 +241,7 @@ def purchase(
                             reply = None
                             continue
                     yield HandOver()
-                    warnings = token_warnings(intent.path, intent.body, data)
+                    warnings = token_warnings(request.target, intent.body, data)
                     return _bought(data, intent.quote(seen.spending), payment, warnings, keep=keep, again=True)
 
             is_claimed = found is None or step is NextStep.SIGN
@@ -361,7 +356,7 @@ def purchase(
                             yield from record(end, True if buyer.collect else None)
                             yield HandOver()
                             warnings = receipt_warnings(end.receipt, payment, end.receipt_problem)
-                            warnings += token_warnings(intent.path, intent.body, data)
+                            warnings += token_warnings(request.target, intent.body, data)
                             if row.unwritten is not None:
                                 text = f"the delivery could not be written to the ledger: {row.unwritten.message}"
                                 warnings = (text, *warnings)
@@ -394,8 +389,8 @@ def purchase(
 
 
 def _bought(
-    data: T, published: Quote, payment: Payment, warnings: tuple[str, ...], *, keep: bool, again: bool = False
-) -> MarketResult[T]:
+    data: Any, published: Quote, payment: Payment, warnings: tuple[str, ...], *, keep: bool, again: bool = False
+) -> MarketResult[Any]:
     reply = payment.reply if keep or payment.purchase is not None else None
     return MarketResult(
         data=data,
@@ -413,11 +408,9 @@ def _free(buyer: Buyer, answer: Answer, published: Quote) -> MarketResult[Any]:
     return MarketResult(data=answer.data, quote=published, answered_at=answered_at)
 
 
-def dry_run(
-    buyer: Buyer, intent: PurchaseIntent, request: Request[Any], policy: RetryPolicy, give_up: float
-) -> Steps[DryRun]:
+def dry_run(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: float) -> Steps[DryRun]:
     """What a purchase would send. It runs until it would take a slot or write, and stops there."""
-    steps = purchase(buyer, intent, request, policy, give_up)
+    steps = purchase(buyer, intent, policy, give_up)
     seen: Overview | None = None
     refused: PaymentError | None = None
     fields: dict[str, str] | None = None

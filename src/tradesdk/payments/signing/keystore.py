@@ -256,8 +256,9 @@ def _address(document: Mapping[str, Any], shown: str) -> str | None:
 def _decrypted(document: dict[str, Any], secret: bytes, shown: str) -> Opened:
     where = f"the keystore {shown} cannot be opened: "
     code: ErrorCode = "invalid_keystore"
+    account: Any = eth_account()  # its types say that a password is text
     try:
-        raw = bytes(eth_account().decrypt(document, secret))
+        raw = bytes(account.decrypt(document, secret))
     except MemoryError:
         problem = "there is not enough memory"
     except failures(Exception):  # the form was checked, so it is the password that is wrong

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 from ..._http.parts import loading
 from ..._system.interrupts import failures
@@ -33,16 +34,13 @@ Sign = Callable[[bytes], bytes]
 """Signs 32 bytes: r, s, and v as 27 or 28; deterministic (RFC 6979), s in the lower half."""
 
 
-class Opened:
+class Opened(NamedTuple):
     """A key that is ready to sign. Not a dataclass: that import takes a fifth of the time of a first signature."""
 
-    __slots__ = ("address", "is_fast", "purchase_secret", "sign")
-
-    def __init__(self, address: str, sign: Sign, is_fast: bool, purchase_secret: Callable[[], bytes]) -> None:
-        self.address = address
-        self.sign = sign
-        self.is_fast = is_fast
-        self.purchase_secret = purchase_secret
+    address: str
+    sign: Sign
+    is_fast: bool
+    purchase_secret: Callable[[], bytes]
 
     def __repr__(self) -> str:
         return f"Opened({self.address})"
