@@ -20,12 +20,12 @@ from .._http.wire_logging import redacted
 from .._system.clock import Clock, SystemClock
 from .._values.frames import hides_locals
 from .._values.text import real
-from ..errors import APIError, InvalidArgumentError, TradeError
+from ..errors import APIError
 from ..payments.effects import Verified
 from ..payments.protocol import signature_of
 from ..payments.results import AccountCode, ChainVerdict
 from ..payments.signing.contract_wallets import inner_signature, is_wrapped
-from ..payments.signing.secp256k1 import checksummed
+from ..payments.signing.secp256k1 import checked_address
 from ..payments.signing.signer import authorization_signable, digest_of
 from ..payments.witness import (
     NodeFailedError,
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+_WHOLE = "pass the whole address, such as signer.address"
 
 
 class AsyncChainWitness(AsyncConnected):
@@ -142,7 +144,7 @@ class AsyncChainWitness(AsyncConnected):
             InvalidArgumentError: it is not an address.
             TradeError: this witness is closed.
         """
-        return await self._balance(_checked(address), math.inf)
+        return await self._balance(checked_address("a wallet", address, _WHOLE), math.inf)
 
     async def _balance(self, address: str, seconds: float) -> int | None:
         """As `balance`; after `seconds` seconds, no more requests are sent."""
@@ -165,7 +167,7 @@ class AsyncChainWitness(AsyncConnected):
             InvalidArgumentError: it is not an address.
             TradeError: this witness is closed.
         """
-        address, found = _checked(address), set[AccountCode]()
+        address, found = checked_address("a wallet", address, _WHOLE), set[AccountCode]()
         for node in self._nodes:
             try:
                 found.add(await _answered(node, examine_code(address), math.inf))
@@ -205,14 +207,6 @@ class AsyncChainWitness(AsyncConnected):
     def __repr__(self) -> str:
         hosts = map(_host, vars(self).get("_nodes", ()))
         return f"<{type(self).__name__} {', '.join(hosts) or 'that could not be made'}>"
-
-
-def _checked(address: str) -> str:
-    try:
-        return checksummed(address)
-    except TradeError:
-        message = "a wallet must be an address: 0x and 40 hexadecimal digits"
-        raise InvalidArgumentError(message, hint="pass the whole address, such as signer.address") from None
 
 
 def _log_failure(node: AsyncSession, error: NodeFailedError) -> None:

@@ -19,7 +19,7 @@ from ..payments.ledger.rules import addresses, recipients_of, secret_of, with_ad
 from ..payments.messages import blocking_error, not_expired
 from ..payments.results import MarketResult, Reconciliation
 from ..payments.signing.purchase_secret import purchase_secret
-from ..payments.signing.secp256k1 import checksummed
+from ..payments.signing.secp256k1 import checked_address
 from ..payments.signing.signer import Asked
 from .concurrency import in_thread
 from .purchase_driver import AsyncPurchaseDriver
@@ -272,13 +272,7 @@ class AsyncPayments:
             InvalidArgumentError: it is not an address.
         """
         ledger = self._driver.buyer.ledger
-        try:
-            recipient = checksummed(address)
-        except TradeError:
-            message = "a recipient must be an address: 0x and 40 hexadecimal digits"
-            raise InvalidArgumentError(
-                message, hint="pass the whole address, as error.details.address has it"
-            ) from None
+        recipient = checked_address("a recipient", address, "pass the whole address, as error.details.address has it")
         name = recipients_of(origin_of(self._driver.session.base_url))
         await in_thread(ledger.set_setting, name, lambda known: with_address(known, recipient))
 

@@ -32,7 +32,6 @@ from .rules import (
     Sum,
     Sums,
     addresses,
-    addresses_text,
     empty_of,
     is_signable,
     limits_of,
@@ -42,6 +41,7 @@ from .rules import (
     secret_of,
     to_count,
     total_refusal,
+    with_address,
 )
 
 SENT, ANSWERED, TAKEN = PaymentStage
@@ -217,7 +217,7 @@ class Submit:
             return refused
         remembered: dict[str, str | None] = {}
         if not (self.pay_to or recipients in settings):
-            remembered[recipients] = addresses_text([payment.pay_to])
+            remembered[recipients] = with_address(None, payment.pay_to)
         if self.secret_id is not None and secret not in settings:
             remembered[secret] = self.secret_id
         if empty is not None:

@@ -24,21 +24,13 @@ REPLY_AGE = 60.0
 """Seconds for which the next equal unnamed call gets an answer that was not collected."""
 KEPT = 30 * 86400.0
 """Seconds for which collected answers are kept."""
-_SLACK = 5.0
+SLACK = 5.0
 """Seconds that the clock may have been set back."""
 
 
 def latest_end(now: float) -> int:
     """The latest time at which a payment signed now can end. A later end was signed by a clock that was ahead."""
     return math.floor(now) + LONGEST_VALIDITY + GRACE
-
-
-def times(now: float, since: float, over: float) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """The parameters of `schema.FIND` after the fingerprint, and the first units of the windows (`begin`).
-
-    An answer from further in the future was written before the clock was set back, so its age is unknown.
-    """
-    return (since, math.floor(over), latest_end(now), now - REPLY_AGE, now + _SLACK), begin(now)
 
 
 def kept_answer(payment: Payment, now: float) -> Payment:
@@ -169,16 +161,11 @@ def by_name(rows: Sequence[Sequence[object]]) -> dict[str, str]:
     return found
 
 
-def addresses_text(known: Sequence[str]) -> str:
-    """The addresses as text."""
-    return json.dumps(list(known))
-
-
 def with_address(text: str | None, address: str) -> str:
     """The text with one more address. Addresses are compared without regard to case."""
     known = addresses(text)
     is_known = address.lower() in {one.lower() for one in known}
-    return addresses_text(known if is_known else [*known, address])
+    return json.dumps(known if is_known else [*known, address])
 
 
 # What counts.
@@ -263,11 +250,6 @@ def moved(before: Payment | None, after: Payment) -> dict[tuple[str, int], Sum]:
                 had, had_held = deltas.get(at, (0, 0))
                 deltas[at] = had + sign * spent, had_held + sign * held
     return {at: delta for at, delta in deltas.items() if delta != (0, 0)}
-
-
-def begin(now: float) -> tuple[int, ...]:
-    """The first minute of the last hour, today, and this month."""
-    return tuple(window.first(now) for window in WINDOWS)
 
 
 def since(limit: str, now: float) -> int:

@@ -6,6 +6,7 @@ Parameters are `?`, booleans are 0 and 1. The column types are SQLite's; `postgr
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -26,9 +27,10 @@ from ..._values.payment import (
 )
 from ..._values.row import Row
 from .errors import DamagedRowError
-from .rules import END, UNITS, Sum, Sums, by_name, moved, place
+from .rules import END, REPLY_AGE, SLACK, UNITS, WINDOWS, Sum, Sums, by_name, latest_end, moved, place
 
 T = TypeVar("T")
+Statement = tuple[str, Sequence[object]]
 
 _COUNTS = "counted > 0 AND (paid IS NULL OR paid = 1)"
 # Not `stage = …`: that would use an index on stages instead of the one made for this query.
@@ -109,8 +111,7 @@ ADD = f"INSERT INTO payments ({_ROW}) VALUES ({', '.join('?' * (len(COLUMNS) + 2
 ADD_RUN = "INSERT INTO runs VALUES (?, ?) ON CONFLICT DO NOTHING"
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
 SAME_ROW = "SELECT 1 FROM payments WHERE id = ? AND revision = ?"
-# Parameters: the fingerprint, and those of `rules.times`. What ends later than possible was signed by a clock that was
-# ahead.
+# Parameters: see `find`.
 FIND = (
     f"SELECT {_ROW} FROM payments WHERE fingerprint = ? AND {_STANDING} AND ("  # noqa: S608
     "purchase IS NOT NULL "
@@ -128,15 +129,10 @@ FORGET = (
 SEQ = "SELECT seq FROM payments WHERE id = ?"
 NEWEST = f"SELECT {_ROW} FROM payments WHERE seq < ? ORDER BY seq DESC LIMIT ?"  # noqa: S608
 
-# Parameters: for each stage the moments after which and by which they end, and a limit; then the total limit.
+# Parameters: the moments after which and by which they end, and a limit.
 HELD = (
-    f"SELECT {_ROW} FROM payments WHERE seq IN ("  # noqa: S608
-    + " UNION ALL ".join(
-        f"SELECT * FROM (SELECT seq FROM payments WHERE stage = '{stage}' AND paid IS NULL AND counted > 0 "  # noqa: S608
-        "AND counts_until > ? AND counts_until <= ? ORDER BY seq LIMIT ?) AS s"
-        for stage in PaymentStage
-    )
-    + ") ORDER BY seq LIMIT ?"
+    f"SELECT {_ROW} FROM payments WHERE stage IN {tuple(map(str, PaymentStage))} "  # noqa: S608
+    "AND paid IS NULL AND counted > 0 AND counts_until > ? AND counts_until <= ? ORDER BY seq LIMIT ?"
 )
 
 
@@ -185,7 +181,7 @@ OTHER_PAYER = (
 # All payments of a run but one. Parameters: run, id.
 BY_RUN = f"{_SUMS} WHERE id IN (SELECT payment FROM runs WHERE run = ? AND payment <> ?) AND {_COUNTS}"  # noqa: S608
 ALL_SUMS = "SELECT unit, at, counted, held FROM sums"
-# All of the last unit: they are the total. Parameters: the first of each other unit, from `rules.begin`.
+# All of the last unit: they are the total. Parameters: the first of each other unit.
 SUMS = " UNION ALL ".join(
     [
         *(f"{ALL_SUMS} WHERE unit = '{unit}' AND at >= ?" for unit in UNITS[:-1]),
@@ -196,6 +192,22 @@ COUNTS = ("counts_until", "counted", "paid", "proof", "amount")
 COUNTED = f"SELECT {', '.join(COUNTS)} FROM payments WHERE {_COUNTS}"  # noqa: S608
 
 SETTINGS = "SELECT name, value FROM settings"
+
+
+def find(fingerprint: str, *, now: float, since: float, over: float) -> Statement:
+    """The earlier payment for a purchase. One that ends later than possible was signed by a clock that was ahead.
+
+    An answer from further in the future was written before the clock was set back, so its age is unknown.
+    """
+    times = since, math.floor(over), latest_end(now), now - REPLY_AGE, now + SLACK
+    return FIND, (fingerprint, *times)
+
+
+def accounts(now: float) -> tuple[Statement, Statement]:
+    """The sums that count at a time, and the settings."""
+    return (SUMS, [window.first(now) for window in WINDOWS[:-1]]), (SETTINGS, ())
+
+
 SET_SETTING = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 REMOVE_SETTING = "DELETE FROM settings WHERE name = ?"
 # A wallet is no longer empty. Parameters: its name, and the id of the payment that asked, then a space and %.
@@ -213,14 +225,12 @@ def changed(before: Payment, after: Payment) -> dict[str, object]:
     return {name: _stored(name, new) for name, old, new in pairs if old is not new and old != new}
 
 
-def saved(
-    before: Payment | None, after: Payment, claim: Mapping[str, object], revision: int
-) -> list[tuple[str, Sequence[object]]]:
+def saved(before: Payment | None, after: Payment, claim: Mapping[str, object], revision: int) -> list[Statement]:
     """The statements that write a new payment, or the changes of one, and add to the sums. `claim`: its columns,
     if they change.
     """
     if before is None:
-        statements: list[tuple[str, Sequence[object]]] = [(ADD, [*to_row(after), *claim.values()])]
+        statements: list[Statement] = [(ADD, [*to_row(after), *claim.values()])]
     else:
         values = {**changed(before, after), **claim}
         statements = [(save(tuple(values)), [*values.values(), revision, after.id])] if values else []

@@ -35,6 +35,7 @@ from .changes import UNWRITTEN, LedgerChange, LedgerRow, Overview, Record, Submi
 from .engine import Engine, Late, SqliteEngine, StaleRowError, Transaction
 from .opening import default_path
 from .rules import EmptyWallet, limits_of
+from .schema import Statement
 
 if TYPE_CHECKING:
     from typing import Self
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NEWEST = 2**63 - 1
-Statement = tuple[str, Sequence[object]]
 MAX_AHEAD = 60
 """Seconds that this machine's clock may differ from the database's: budgets of hours, days and months go by it."""
 
@@ -178,12 +178,12 @@ class Ledger:
 
     def held(self, *, since: float, until: float, limit: int) -> list[Payment]:
         """Payments without proof that count, whose validity ended after `since` and by `until`; oldest first."""
-        part = since, until, limit
-        return self._engine.run(
-            lambda db: [
-                sql.payment_of(row) for rows in db.read((sql.HELD, (*part * len(PaymentStage), limit))) for row in rows
-            ]
-        )
+
+        def read(db: Transaction) -> list[Payment]:
+            (rows,) = db.read((sql.HELD, (since, until, limit)))
+            return [sql.payment_of(row) for row in rows]
+
+        return self._engine.run(read)
 
     def overview(
         self,
@@ -242,7 +242,7 @@ class Ledger:
         """
 
         def read(db: Transaction) -> Spending:
-            sums, settings = sql.accounts_of(now, *db.read(*_accounts(rules.begin(now))))
+            sums, settings = sql.accounts_of(now, *db.read(*sql.accounts(now)))
             return sums.spending(limits_of(budget, settings, max_price))
 
         return self._engine.run(read)
@@ -335,7 +335,9 @@ class Ledger:
                 pass  # apply it to the row that is there
 
         def step(db: Transaction) -> LedgerRow:
-            rows, *run = db.read((sql.BY_ID, (payment_id,)), *([_run(change.run, payment_id)] if change.run else []))
+            rows, *run = db.read(
+                (sql.BY_ID, (payment_id,)), *([(sql.BY_RUN, (change.run, payment_id))] if change.run else [])
+            )
             before = found = self._row(rows[0]) if rows else None
             if row is not None and (found is None or found.payment.signatures < row.payment.signatures):
                 found = row  # the database was restored from a backup since
@@ -465,19 +467,9 @@ def _reads(
     """Statements for one call: the payment with an id, or the earlier one for the purchase; the accounts; of a
     batch run, what the payments that ever belonged to it count, `without` one.
     """
-    times, begin = rules.times(now, since, over)
-    find = (sql.FIND, (fingerprint, *times)) if payment_id is None else (sql.BY_ID, (payment_id,))
-    return find, *_accounts(begin), *([] if run is None else [_run(run, without)])
-
-
-def _accounts(begin: Sequence[int]) -> tuple[Statement, ...]:
-    """The sums from some units on, and the settings."""
-    return (sql.SUMS, begin[:-1]), (sql.SETTINGS, ())
-
-
-def _run(run: str, without: str) -> Statement:
-    """What the payments that ever belonged to a batch run count, without one."""
-    return sql.BY_RUN, (run, without)
+    is_new = payment_id is None
+    row = sql.find(fingerprint, now=now, since=since, over=over) if is_new else (sql.BY_ID, (payment_id,))
+    return row, *sql.accounts(now), *([] if run is None else [(sql.BY_RUN, (run, without))])
 
 
 def _setting(db: Transaction, name: str) -> str | None:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ..._http.parts import loading
 from ..._system.interrupts import failures
 from ..._values.text import bare_key, without_keys
-from ...errors import ConfigError, TradeError
+from ...errors import ConfigError, InvalidArgumentError, TradeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,6 +83,14 @@ def checksummed(address: str) -> str:
     if match is None:
         raise ConfigError("the address must be 40 hexadecimal digits after 0x", code="invalid_signer")
     return _with_checksum(match[1].lower())
+
+
+def checked_address(what: str, address: str, hint: str) -> str:
+    """An address from a caller, checksummed. Raises `InvalidArgumentError` if it is not one."""
+    try:
+        return checksummed(address)
+    except ConfigError:
+        raise InvalidArgumentError(f"{what} must be an address: 0x and 40 hexadecimal digits", hint=hint) from None
 
 
 @lru_cache(maxsize=64)  # a purchase writes the same few addresses repeatedly
