@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import logging
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from .._http import settings
@@ -148,15 +149,7 @@ class AsyncChainWitness(AsyncConnected):
 
     async def _balance(self, address: str, seconds: float) -> int | None:
         """As `balance`; after `seconds` seconds, no more requests are sent."""
-        give_up, most = self._nodes[0].clock.monotonic() + seconds, None
-        for node in self._nodes:
-            try:
-                found = await _answered(node, examine_balance(address), give_up)
-            except NodeFailedError as error:
-                _log_failure(node, error)
-            else:
-                most = found if most is None else max(most, found)
-        return most
+        return max(await self._answers(partial(examine_balance, address), seconds), default=None)
 
     async def code(self, address: str) -> AccountCode | None:
         """What code an address has: that of a smart contract wallet, or of a delegated key. `str` explains it.
@@ -167,13 +160,19 @@ class AsyncChainWitness(AsyncConnected):
             InvalidArgumentError: it is not an address.
             TradeError: this witness is closed.
         """
-        address, found = checked_address("a wallet", address, _WHOLE), set[AccountCode]()
+        address = checked_address("a wallet", address, _WHOLE)
+        found = set(await self._answers(partial(examine_code, address), math.inf))
+        return found.pop() if len(found) == 1 else None
+
+    async def _answers(self, ask: Callable[[], Generator[bytes, bytes, T]], seconds: float) -> list[T]:
+        """The results of the nodes that answered; after `seconds` seconds, no more requests are sent."""
+        give_up, found = self._nodes[0].clock.monotonic() + seconds, list[T]()
         for node in self._nodes:
             try:
-                found.add(await _answered(node, examine_code(address), math.inf))
+                found.append(await _answered(node, ask(), give_up))
             except NodeFailedError as error:
                 _log_failure(node, error)
-        return found.pop() if len(found) == 1 else None
+        return found
 
     async def _verified(self, payment: Payment, seconds: float) -> Verified:
         """Ask whether the contract wallet accepts its signature, if it has code. A yes of one node is enough."""

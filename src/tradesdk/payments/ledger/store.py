@@ -74,7 +74,7 @@ class Ledger:
         timeout = seconds("timeout", timeout, most=3600)
         self.path: Path | None = file_path("path", default_path() if path is None else path)
         """The file; None for a ledger without one."""
-        self._use(SqliteEngine(os.fspath(self.path), sync=sync, timeout=timeout))
+        self._engine: Engine = SqliteEngine(os.fspath(self.path), sync=sync, timeout=timeout)
 
     @classmethod
     def memory(cls) -> Self:
@@ -105,11 +105,8 @@ class Ledger:
     def _over(cls, engine: Engine) -> Self:
         ledger = cls.__new__(cls)
         ledger.path = None
-        ledger._use(engine)
+        ledger._engine = engine
         return ledger
-
-    def _use(self, engine: Engine) -> None:
-        self._engine = engine
 
     @property
     def _blocks(self) -> bool:

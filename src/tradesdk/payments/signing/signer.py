@@ -127,7 +127,8 @@ class LocalSigner:
     @hides_locals
     def __init__(self, key: bytes) -> None:
         """Use `from_key`; `key` is 32 bytes."""
-        self.__begin(opened(key), None)
+        self.__begin(None)  # a debugger shows one that could not be made
+        self.__opened: Opened | None = opened(key)
 
     @classmethod
     @hides_locals
@@ -208,7 +209,7 @@ class LocalSigner:
         signer.__begin(ready, source)
         return signer
 
-    def __begin(self, ready: Opened | None, source: Callable[[], str | bytes] | None) -> None:
+    def __begin(self, ready: Opened | None, source: Callable[[], str | bytes] | None = None) -> None:
         self.__opened = ready
         self.__source = source
         self.__lock = threading.RLock()
