@@ -74,7 +74,7 @@ class Ledger:
         timeout = seconds("timeout", timeout, most=3600)
         self.path: Path | None = file_path("path", default_path() if path is None else path)
         """The file; None for a ledger without one."""
-        self._engine: Engine = SqliteEngine(os.fspath(self.path), sync=sync, timeout=timeout)
+        self._use(SqliteEngine(os.fspath(self.path), sync=sync, timeout=timeout))
 
     @classmethod
     def memory(cls) -> Self:
@@ -105,8 +105,11 @@ class Ledger:
     def _over(cls, engine: Engine) -> Self:
         ledger = cls.__new__(cls)
         ledger.path = None
-        ledger._engine = engine
+        ledger._use(engine)
         return ledger
+
+    def _use(self, engine: Engine) -> None:
+        self._engine = engine
 
     @property
     def _blocks(self) -> bool:
@@ -238,11 +241,7 @@ class Ledger:
         UTC, this month likewise: before `counts_until`, by the largest amount that was signed for its nonce.
         """
 
-        def read(db: Transaction) -> Spending:
-            sums, settings = sql.accounts_of(now, *db.read(*sql.accounts(now)))
-            return sums.spending(limits_of(budget, settings, max_price))
-
-        return self._engine.run(read)
+        return self.overview("", budget, now=now, max_price=max_price).spending
 
     def submit(self, change: Submit) -> LedgerRow | None:
         """Write down a signature and claim its payment. None, and nothing is written, if another call was faster.
