@@ -291,6 +291,17 @@ async def test_any_other_outcome_ends_it(name: str) -> None:
     assert await said(client, "TOSHI") == REFUSED
 
 
+async def test_a_resend_by_hand_that_is_paid_ends_it() -> None:
+    bank = Bank()
+    client = bank.client(Ledger.memory(), max_retries=0)
+    assert await said(client) == ASKS
+    assert await said(client, "BRETT") == REFUSED
+    bank.balance = 10 * PRICE
+    (payment,) = await client.payments.list()
+    await bank.client(client._paying.buyer.ledger, signer=None).payments.resume(payment.id)
+    assert await said(client, "BRETT") == "sold"
+
+
 @each_of(("later", "nonces"), [(1, 1), (599, 1), (601, 2)])
 async def test_the_ten_minutes_of_a_call_without_a_name_begin_with_its_last_try(later: int, nonces: int) -> None:
     """Nothing was answered before. A loss begins them, also after hours."""

@@ -277,6 +277,19 @@ def test_ten_minutes_are_longer_if_the_clock_may_have_been_set_forward(ahead: fl
     assert (driver.run(driver.begin()).payment.nonce == first.nonce) == same
 
 
+def test_a_clock_that_was_set_forward_by_an_hour_still_finds_the_kept_answer() -> None:
+    """Nothing is signed by such a clock, but the bytes that were paid for are resent."""
+    driver = Driver()
+    driver.seller.offer = offer_2(extensions={"payment-identifier": {"info": {"required": False}, "schema": {}}})
+    driver.buyer.budget, driver.seller.clock = Budget(total="0.12"), driver.clock
+    first = in_doubt(driver)
+    driver.clock.advance(3_800)
+    driver.seller.ahead, driver.seller.sold = -3_600, None
+    with pytest.raises(PaymentRefusedError, match="clock_difference"):
+        driver.run(driver.begin())
+    assert driver.run(driver.begin()).payment.nonce == first.nonce
+
+
 def test_ten_minutes_that_end_while_it_signs_change_nothing() -> None:
     """What the call has seen as the same purchase stays that: it signs the same nonce again, and looks once."""
     driver = Driver()

@@ -148,15 +148,18 @@ class PurchaseDriver:
         job: str | None = None,
     ) -> PurchaseIntent:
         target = call.request.target
-        name = purchase_name(name) if job is None else item_name(job, target, call.request.body or b"")
+        if job is not None:
+            name = item_name(job, target, call.request.body or b"")
+        elif name is not None:
+            name = purchase_name(name)
         url = self.session.base_url + target
         return PurchaseIntent(origin=self._origin, url=url, call=call, max_price=max_price, name=name)
 
     def _purchase(self, intent: PurchaseIntent) -> MarketResult[Any]:
         listener = log_events.listener
-        if listener is None or not intent.amount:
+        if listener is None or not intent.call.price:
             return self._drive(steps.purchase, intent)
-        fields = {"path": intent.call.request.target, "amount": intent.amount, "is_new": intent.resumed is None}
+        fields = {"path": intent.call.request.target, "amount": intent.call.price, "is_new": intent.resumed is None}
         with listener.begin("purchase", buyer=self.buyer, **fields) as span:
             result = self._drive(steps.purchase, intent)
             span.end(result)

@@ -56,11 +56,6 @@ class PurchaseIntent:
     resumed: Payment | None = None
 
     @property
-    def amount(self) -> int:
-        """The published price."""
-        return self.call.price
-
-    @property
     def body(self) -> bytes:
         return self.call.request.body or b""
 
@@ -78,7 +73,7 @@ class PurchaseIntent:
     def quote(self, spending: Spending) -> Quote:
         """The published price, with what is spent."""
         path, tokens = self.call.request.target, self.call.tokens
-        return Quote(path=path, body=self.body, tokens=tokens, amount=self.amount, spending=spending)
+        return Quote(path=path, body=self.body, tokens=tokens, amount=self.call.price, spending=spending)
 
     def is_for(self, payment: Payment) -> bool:
         """Whether a payment asks the same service for the same data, in any order of the fields in the body."""
@@ -195,7 +190,7 @@ def owner_name() -> str:
 def quote(buyer: Buyer, intent: PurchaseIntent) -> Quote:
     """The published price, and what the budgets leave. A free call does not read the ledger."""
     now = buyer.clock.now()
-    if intent.amount == 0:
+    if intent.call.price == 0:
         return intent.quote(Sums(now).spending(buyer.budget))
     return intent.quote(buyer.ledger.spending(buyer.budget, now=now, max_price=intent.max_price))
 
@@ -229,7 +224,7 @@ def check_wallet(
     Returns whether a node says that it has enough. Raises `PaymentRefusedError` if it has too little, or if another
     purchase is already asking the service.
     """
-    most = intent.amount if intent.max_price is None else min(intent.amount, intent.max_price)
+    most = intent.call.price if intent.max_price is None else min(intent.call.price, intent.max_price)
     buyer.asks_balance = balance is not None and balance < most  # a node that failed is not asked at each call
     if balance is not None and balance < most:
         raise balance_too_small(buyer.payer, intent.origin, most, balance)
@@ -245,7 +240,7 @@ def guarded(
     buyer: Buyer, intent: PurchaseIntent, offer: Offer, earlier: Payment | None, settings: Mapping[str, str]
 ) -> Terms:
     """The cheapest acceptable requirement of an offer."""
-    most = intent.amount if intent.max_price is None else intent.max_price
+    most = intent.call.price if intent.max_price is None else intent.max_price
     accepted = buyer.pay_to or tuple(addresses(settings.get(recipients_of(intent.origin))))
     requirement = choose(
         offer,
@@ -263,9 +258,9 @@ def check_earlier(buyer: Buyer, intent: PurchaseIntent, payment: Payment, limits
     """Check an earlier payment, which may still be taken, against the limits of this call before it is resent."""
     if payment.is_expired(at.local):
         return
-    limit, most = limits.per_call, intent.amount  # `max_price` is in `limits`
+    limit, most = limits.per_call, intent.call.price  # `max_price` is in `limits`
     if limit is not None:
-        most = limit if intent.max_price is not None else min(limit, intent.amount)
+        most = limit if intent.max_price is not None else min(limit, intent.call.price)
     is_payable = not buyer.pay_to or payment.pay_to.lower() in {address.lower() for address in buyer.pay_to}
     if payment.amount > most or not is_payable:
         raise over_limits(payment, most, buyer.pay_to)

@@ -108,9 +108,9 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
     """
     clock, time, request, resumed, owner = buyer.clock, buyer.time, intent.call.request, intent.resumed, owner_name()
     keep = resumed is not None
-    if resumed is None and (intent.amount == 0 or buyer.wallet is None):  # it may need no payment
+    if resumed is None and (intent.call.price == 0 or buyer.wallet is None):  # it may need no payment
         at = time.moment(clock)
-        published = quote(buyer, intent) if intent.amount == 0 else intent.quote((yield Look(at)).spending)
+        published = quote(buyer, intent) if intent.call.price == 0 else intent.quote((yield Look(at)).spending)
         answer: Answer = yield Ask()
         if answer.response.status != 402:
             return _free(buyer, answer, published)
@@ -201,7 +201,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 found = LedgerRow(resumed)  # the payment is missing: the database was restored from a backup
             if found is None:
                 if intent.max_total is not None:
-                    over = total_refusal(intent.amount, intent.max_total, seen.run)
+                    over = total_refusal(intent.call.price, intent.max_total, seen.run)
                     if over is not None:
                         raise over  # before anything is requested
             else:
@@ -241,7 +241,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                             reply = None
                             continue
                     yield HandOver()
-                    warnings = token_warnings(request.target, intent.body, data)
+                    warnings = token_warnings(request.target, request.body or b"", data)
                     return _bought(data, intent.quote(seen.spending), payment, warnings, keep=keep, again=True)
 
             is_claimed = found is None or step is NextStep.SIGN
@@ -356,7 +356,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                             yield from record(end, True if buyer.collect else None)
                             yield HandOver()
                             warnings = receipt_warnings(end.receipt, payment, end.receipt_problem)
-                            warnings += token_warnings(request.target, intent.body, data)
+                            warnings += token_warnings(request.target, request.body or b"", data)
                             if row.unwritten is not None:
                                 text = f"the delivery could not be written to the ledger: {row.unwritten.message}"
                                 warnings = (text, *warnings)

@@ -24,13 +24,21 @@ REPLY_AGE = 60.0
 """Seconds for which the next equal unnamed call gets an answer that was not collected."""
 KEPT = 30 * 86400.0
 """Seconds for which collected answers are kept."""
-SLACK = 5.0
+_SLACK = 5.0
 """Seconds that the clock may have been set back."""
 
 
 def latest_end(now: float) -> int:
     """The latest time at which a payment signed now can end. A later end was signed by a clock that was ahead."""
     return math.floor(now) + LONGEST_VALIDITY + GRACE
+
+
+def times(now: float, since: float, over: float) -> tuple[float, ...]:
+    """The parameters of `schema.FIND` after the fingerprint.
+
+    An answer from further in the future was written before the clock was set back, so its age is unknown.
+    """
+    return since, math.floor(over), latest_end(now), now - REPLY_AGE, now + _SLACK
 
 
 def kept_answer(payment: Payment, now: float) -> Payment:
@@ -250,6 +258,11 @@ def moved(before: Payment | None, after: Payment) -> dict[tuple[str, int], Sum]:
                 had, had_held = deltas.get(at, (0, 0))
                 deltas[at] = had + sign * spent, had_held + sign * held
     return {at: delta for at, delta in deltas.items() if delta != (0, 0)}
+
+
+def begin(now: float) -> list[int]:
+    """The first minute of the last hour, and today: the sums of months are the total."""
+    return [window.first(now) for window in WINDOWS[:-1]]
 
 
 def since(limit: str, now: float) -> int:

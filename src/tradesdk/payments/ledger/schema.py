@@ -6,7 +6,6 @@ Parameters are `?`, booleans are 0 and 1. The column types are SQLite's; `postgr
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -27,7 +26,7 @@ from ..._values.payment import (
 )
 from ..._values.row import Row
 from .errors import DamagedRowError
-from .rules import END, REPLY_AGE, SLACK, UNITS, WINDOWS, Sum, Sums, by_name, latest_end, moved, place
+from .rules import END, UNITS, Sum, Sums, by_name, moved, place
 
 T = TypeVar("T")
 Statement = tuple[str, Sequence[object]]
@@ -111,7 +110,7 @@ ADD = f"INSERT INTO payments ({_ROW}) VALUES ({', '.join('?' * (len(COLUMNS) + 2
 ADD_RUN = "INSERT INTO runs VALUES (?, ?) ON CONFLICT DO NOTHING"
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
 SAME_ROW = "SELECT 1 FROM payments WHERE id = ? AND revision = ?"
-# Parameters: see `find`.
+# Parameters: the fingerprint, and `rules.times`. What ends later than possible was signed by a clock that was ahead.
 FIND = (
     f"SELECT {_ROW} FROM payments WHERE fingerprint = ? AND {_STANDING} AND ("  # noqa: S608
     "purchase IS NOT NULL "
@@ -181,7 +180,7 @@ OTHER_PAYER = (
 # All payments of a run but one. Parameters: run, id.
 BY_RUN = f"{_SUMS} WHERE id IN (SELECT payment FROM runs WHERE run = ? AND payment <> ?) AND {_COUNTS}"  # noqa: S608
 ALL_SUMS = "SELECT unit, at, counted, held FROM sums"
-# All of the last unit: they are the total. Parameters: the first of each other unit.
+# All of the last unit: they are the total. Parameters: `rules.begin`.
 SUMS = " UNION ALL ".join(
     [
         *(f"{ALL_SUMS} WHERE unit = '{unit}' AND at >= ?" for unit in UNITS[:-1]),
@@ -192,21 +191,6 @@ COUNTS = ("counts_until", "counted", "paid", "proof", "amount")
 COUNTED = f"SELECT {', '.join(COUNTS)} FROM payments WHERE {_COUNTS}"  # noqa: S608
 
 SETTINGS = "SELECT name, value FROM settings"
-
-
-def find(fingerprint: str, *, now: float, since: float, over: float) -> Statement:
-    """The earlier payment for a purchase. One that ends later than possible was signed by a clock that was ahead.
-
-    An answer from further in the future was written before the clock was set back, so its age is unknown.
-    """
-    times = since, math.floor(over), latest_end(now), now - REPLY_AGE, now + SLACK
-    return FIND, (fingerprint, *times)
-
-
-def accounts(now: float) -> tuple[Statement, Statement]:
-    """The sums that count at a time, and the settings."""
-    return (SUMS, [window.first(now) for window in WINDOWS[:-1]]), (SETTINGS, ())
-
 
 SET_SETTING = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 REMOVE_SETTING = "DELETE FROM settings WHERE name = ?"

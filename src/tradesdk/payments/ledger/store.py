@@ -463,9 +463,10 @@ def _reads(
     """Statements for one call: the payment with an id, or the earlier one for the purchase; the accounts; of a
     batch run, what the payments that ever belonged to it count, `without` one.
     """
-    is_new = payment_id is None
-    row = sql.find(fingerprint, now=now, since=since, over=over) if is_new else (sql.BY_ID, (payment_id,))
-    return row, *sql.accounts(now), *([] if run is None else [(sql.BY_RUN, (run, without))])
+    find = sql.FIND, (fingerprint, *rules.times(now, since, over))
+    row = find if payment_id is None else (sql.BY_ID, (payment_id,))
+    accounts = (sql.SUMS, rules.begin(now)), (sql.SETTINGS, ())
+    return row, *accounts, *([] if run is None else [(sql.BY_RUN, (run, without))])
 
 
 def _setting(db: Transaction, name: str) -> str | None:
