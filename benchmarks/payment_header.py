@@ -17,7 +17,7 @@ from _measure import Bar, Probe, finish, in_process, installed, measure, process
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
-from tradesdk._market import price
+from tradesdk._market import token_prices
 from tradesdk._sync.signing import ask_signer
 from tradesdk._values.http import Headers, RawResponse
 from tradesdk._values.payment import USDC, Payment
@@ -70,7 +70,7 @@ def pay(signer: Signer) -> str:
     """As a paid call does it, without the ledger, which has a program of its own."""
     check_url(URL)
     offered = parse_offer(response)
-    most = price("/v1/token-prices", 2)
+    most = token_prices(["ETH", "BRETT"]).price
     requirement = choose(offered, url=URL, payer=signer.address, most=most, max_validity=MAX_VALIDITY)
     now = int(time.time())
     payment = Payment(

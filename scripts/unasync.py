@@ -41,6 +41,7 @@ RULES = [
         # language
         (r"\basync (def|for|with)\b", r"\1"),
         (r"\bawait ", ""),
+        (r"\bAwaitable\[(\w+)\]", r"\1"),
         (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
         (r"\bStopAsyncIteration\b", "StopIteration"),
         (r"\bAsync(Iterator|Iterable)\b", r"\1"),

@@ -65,7 +65,7 @@ from tradesdk.payments.effects import (
     Write,
 )
 from tradesdk.payments.ledger import claims, schema
-from tradesdk.payments.ledger.changes import LedgerRow, Mark, Overview, Reopen, Submit
+from tradesdk.payments.ledger.changes import LedgerRow, Mark, Overview, Record, Submit
 from tradesdk.payments.signing.signer import Asked
 from tradesdk.payments.state_machine import MARGIN
 
@@ -423,15 +423,8 @@ class Search:
     def begun(self, slot: int, letter: str, budget: Budget | None = None) -> Run:
         """A call at its first effect."""
         call = _call(letter)
-        intent = PurchaseIntent(
-            origin=origin_of(URL),
-            url=URL,
-            body=call.request.body or b"",
-            path=call.request.target,
-            tokens=2,
-            amount=PRICE,
-            name=letter if self.case.named else None,
-        )
+        name = letter if self.case.named else None
+        intent = PurchaseIntent(origin=origin_of(URL), url=URL, call=call, name=name)
         buyer = _Buyer(
             ledger=self.ledgers[self.which(slot)],
             wallet=CONTRACT if self.case.contract else WALLET,
@@ -445,7 +438,7 @@ class Search:
             time=ServiceClock(),
         )
         self.slot = slot
-        steps = purchases.purchase(buyer, intent, call.request, self.policy, 1e9)
+        steps = purchases.purchase(buyer, intent, self.policy, 1e9)
         return Run(steps, buyer, intent, next(steps))
 
     def replayed(self, slot: int, told: Told) -> Run:
@@ -732,7 +725,8 @@ def returned(call: Call | str | None) -> str | None:
     if not isinstance(call, Call):
         return None
     change = call.effect.change if isinstance(call.effect, Write) else None
-    if not (isinstance(getattr(change, "ends", change), Reopen) or isinstance(call.effect, HandOver)):
+    puts_back = isinstance(change, Record) and change.collected is False
+    if not (puts_back or isinstance(call.effect, HandOver)):
         return None
     rows = [value if isinstance(value, LedgerRow) else getattr(value, "row", None) for _, value in call.told]
     return next(str(row.payment.nonce) for row in reversed(rows) if row is not None)

@@ -66,10 +66,17 @@ class TokenQuery:
 
 @dataclass(frozen=True, slots=True)
 class MarketRequest(Generic[T]):
-    """A checked request for market data. `tokens`: how many; None when the price does not depend on it."""
+    """A checked request for market data.
+
+    Attributes:
+        price: its published price in micro-dollars; 0 when it is free.
+        tokens: how many; None when the price does not depend on it.
+        to_look_up: symbols to find in the service's list before anything is paid.
+    """
 
     request: Request[T]
-    tokens: int | None
+    price: int
+    tokens: int | None = None
     to_look_up: tuple[str, ...] = ()
 
 
@@ -89,7 +96,11 @@ class Endpoint(Generic[D]):
             content = {"tokens": [_item(one) for one in tokens], **content}
         decode = partial(decode_answer, self.answer)
         request = Request("POST", self.path, decode, body=json_bytes(content), operation=Operation.QUERY)
-        return MarketRequest(request, *_counted(tokens or ()))
+        return self.priced(request, tokens or ())
+
+    def priced(self, request: Request[T], tokens: Sequence[TokenQuery]) -> MarketRequest[T]:
+        price = self.price * (len(tokens) if self.per_token else 1)
+        return MarketRequest(request, price, len(tokens) or None, tuple(one.identifier for one in tokens))
 
 
 _TOKEN_SIGNALS = Endpoint("/v1/token-signals", 50_000, TokenResults[TokenSignals], per_token=True)
@@ -185,25 +196,11 @@ def raw(path: str, body: Mapping[str, Any] | None = None) -> MarketRequest[RawRe
         return decode_raw(method, url, response)
 
     request = Request("POST", path, decode, body=encode_body(content), operation=Operation.QUERY)
-    return MarketRequest(request, *_counted(queries))
-
-
-def price(path: str, tokens: int) -> int:
-    """The published price of one request, in micro-dollars; 0 when it is free."""
-    sold = ENDPOINTS[path]
-    if not sold.per_token:
-        return sold.price
-    if tokens < 1:
-        raise ValueError(f"{path} is priced per token, so tokens must be 1 or more, not {tokens}")
-    return sold.price * tokens
+    return ENDPOINTS[path].priced(request, queries)
 
 
 def _item(token: TokenQuery) -> dict[str, Any]:
     return {"identifier": token.identifier} | ({} if token.limit is None else {"limit": token.limit})
-
-
-def _counted(tokens: Sequence[TokenQuery]) -> tuple[int | None, tuple[str, ...]]:
-    return len(tokens) or None, tuple(one.identifier for one in tokens)
 
 
 # Checks of arguments.

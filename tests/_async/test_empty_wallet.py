@@ -99,7 +99,8 @@ class Bank:
 
     def _answer_of_node(self, calls: Any) -> httpx.Response:
         assert [one["method"] for one in calls] == ["eth_chainId", "eth_call"]
-        assert calls[1]["params"][1] == "latest"
+        call, block = calls[1]["params"]
+        assert (call["data"][34:], block) == (CountingSigner().address[2:].lower(), "latest")
         self.asked += 1
         found = f"0x{self.balance:064x}" if self.node is None else self.node()
         results = zip(calls, ("0x2105", found), strict=True)
@@ -289,6 +290,17 @@ async def test_any_other_outcome_ends_it(name: str) -> None:
     assert await said(client) == code
     assert await said(client, "BRETT") == ASKS, "nobody asks, so any call may"
     assert await said(client, "TOSHI") == REFUSED
+
+
+async def test_a_resend_by_hand_that_is_paid_ends_it() -> None:
+    bank = Bank()
+    client = bank.client(Ledger.memory(), max_retries=0)
+    assert await said(client) == ASKS
+    assert await said(client, "BRETT") == REFUSED
+    bank.balance = 10 * PRICE
+    (payment,) = await client.payments.list()
+    await bank.client(client._paying.buyer.ledger, signer=None).payments.resume(payment.id)
+    assert await said(client, "BRETT") == "sold"
 
 
 @each_of(("later", "nonces"), [(1, 1), (599, 1), (601, 2)])

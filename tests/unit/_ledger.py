@@ -10,13 +10,10 @@ from typing import Any
 from tradesdk import Budget, Ledger, Payment
 from tradesdk.payments import ReasonCode, SignedHeader
 from tradesdk.payments.ledger.changes import (
-    Collect,
     LedgerChange,
     LedgerRow,
     Mark,
     Record,
-    ReleaseClaim,
-    Reopen,
     Resubmit,
     Submit,
     with_terms,
@@ -138,7 +135,9 @@ def told(
     if before is None and payment.submissions == 1:
         before = replace(payment, counted=0, submissions=0, signatures=0, header=None)
     what = Report(MEANINGS[code], reason, **report)
-    change = Record(report=what, signatures=payment.signatures, before=before, empty=empty, owner=owner, now=now)
+    change = Record(
+        report=what, signatures=payment.signatures, before=before, empty=empty, goes_on=True, owner=owner, now=now
+    )
     return store.update(payment.id, change).payment
 
 
@@ -164,15 +163,15 @@ def claim(store: Ledger, payment: Payment, owner: str, *, until: float = NOW + 1
 
 
 def collect(store: Ledger, payment: Payment, owner: str, *, keep: bool = False) -> LedgerRow:
-    return store.update(payment.id, Collect(owner=owner, keep=keep))
+    return store.update(payment.id, Record(owner=owner, collected=True, keep=keep))
 
 
 def reopen(store: Ledger, payment: Payment, owner: str, reply: bytes) -> LedgerRow:
-    return store.update(payment.id, Reopen(owner=owner, reply=reply))
+    return store.update(payment.id, Record(owner=owner, collected=False, reply=reply))
 
 
 def release(store: Ledger, payment: Payment, owner: str | None = None) -> Payment:
-    return store.update(payment.id, ReleaseClaim(owner=owner)).payment
+    return store.update(payment.id, Record(owner=owner)).payment
 
 
 def spent_by(store: Ledger, run: str, *, now: float = NOW) -> Sum:

@@ -440,7 +440,7 @@ def a_signature_that_was_not_handed_over_counts_nothing(store: Ledger, place: st
     if place == "new":
         first = replace(asked, created=NOW + 200)
     code = ReasonCode.UNKNOWN if first.in_doubt else ReasonCode.NOT_RECEIVED
-    unsent: dict[str, Any] = {"sent": False, "before": first, "now": NOW + 201}
+    unsent: dict[str, Any] = {"sent": False, "before": asked if place == "new" else first, "now": NOW + 201}
     for owner, number in (("you", signed.signatures), ("me", signed.signatures - 1)):
         assert told(store, replace(signed, signatures=number), code, owner=owner, **unsent) == signed
     after = told(store, signed, code, "why", owner="me", **unsent)

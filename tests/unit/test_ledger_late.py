@@ -17,13 +17,8 @@ from tradesdk import Ledger, LedgerError, Payment, PaymentStage, Receipt
 from tradesdk.fleet import create_tables
 from tradesdk.payments import ReasonCode
 from tradesdk.payments.ledger.changes import (
-    Collect,
-    End,
-    LedgerChange,
     LedgerRow,
     Record,
-    ReleaseClaim,
-    Reopen,
     Resubmit,
 )
 from tradesdk.payments.ledger.errors import UnusableLedgerError
@@ -89,10 +84,11 @@ def sent(ledger: Ledger, **changes: Any) -> LedgerRow:
     return row
 
 
-def record(row: LedgerRow, report: Report, ends: Any = None) -> Record:
+def record(row: LedgerRow, report: Report, end: Record | None = None) -> Record:
     before = replace(row.payment, counted=0, submissions=0, signatures=0, header=None)
     number = row.payment.signatures
-    return Record(report=report, signatures=number, before=before, ends=ends, owner="me", now=NOW + 1)
+    end = Record(owner="me", goes_on=True) if end is None else end
+    return replace(end, report=report, signatures=number, before=before, now=NOW + 1)
 
 
 def written_as(same: Store, row: LedgerRow) -> Payment | None:
@@ -102,7 +98,8 @@ def written_as(same: Store, row: LedgerRow) -> Payment | None:
 
 RECEIPT = Receipt(success=True, transaction="0x1", network="eip155:8453", raw={})
 ANSWER = Report(DELIVERED, "delivered", receipt=RECEIPT, reply=REPLY)
-COLLECT, RELEASE = Collect(owner="me", now=NOW + 1), ReleaseClaim(owner="me")
+COLLECT, RELEASE = Record(owner="me", collected=True, now=NOW + 1), Record(owner="me")
+REOPEN = Record(owner="me", collected=False, reply=REPLY)
 REPORTS: dict[str, tuple[Report, Any]] = {
     "answered": (ANSWER, COLLECT),
     "answered, not collected": (ANSWER, RELEASE),
@@ -143,14 +140,14 @@ def test_it_ends_as_if_nothing_had_failed(
     ledger.check()
 
 
-@each_of("change", [COLLECT, Reopen(owner="me", reply=REPLY), RELEASE])
-def test_what_becomes_of_an_answer_is_written_later_too(same: Store, change: LedgerChange) -> None:
+@each_of("change", [COLLECT, REOPEN, RELEASE])
+def test_what_becomes_of_an_answer_is_written_later_too(same: Store, change: Record) -> None:
     ledger = same()
     row = sent(ledger)
-    row = ledger.update(row.payment.id, record(row, ANSWER, COLLECT if isinstance(change, Reopen) else None), row)
+    row = ledger.update(row.payment.id, record(row, ANSWER, COLLECT if change is REOPEN else None), row)
     with full(ledger):
         found = ledger.update(row.payment.id, change, row)
-        waits = not isinstance(change, Collect)
+        waits = change is not COLLECT
         assert (found.payment.waits, found.payment.reply, found.owner) == (waits, REPLY if waits else None, None)
         assert ledger.get(row.payment.id) == found.payment
     ledger.close()
@@ -173,7 +170,7 @@ def test_an_answer_that_another_call_has_collected_is_not_given_again(same: Stor
     row = sent(ledger)
     with full(ledger, landed=True):
         ledger.update(row.payment.id, record(row, ANSWER, RELEASE), row)
-        assert same.other.update(row.payment.id, Collect(owner="other")).mine
+        assert same.other.update(row.payment.id, Record(owner="other", collected=True)).mine
     ledger.close()
     after = written_as(same, row)
     assert after is not None
@@ -267,7 +264,7 @@ def test_a_resend_whose_end_is_not_known_is_one_submission_less(same: Store, lan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Impossible(End):
+class Impossible(Record):
     """An end that no database takes."""
 
     def __call__(self, row: LedgerRow) -> LedgerRow:

@@ -50,14 +50,11 @@ from .._clock import VirtualClock
 from .._payments import how
 from .._rows import each_of
 from .._seller import BASE, PRICE, TWO, Seller, asks_2
-from ._ledger import claim, draft, submitted, told
+from ._ledger import claim, draft, release, submitted, told
 from ._offers import offer_2, prices
 
 CALL = market.token_prices(TWO)
-INTENT = PurchaseIntent(
-    origin=BASE, url=BASE + CALL.request.target, body=CALL.request.body or b"", path=CALL.request.target, tokens=2,
-    amount=PRICE,
-)  # fmt: skip
+INTENT = PurchaseIntent(origin=BASE, url=BASE + CALL.request.target, call=CALL)
 
 
 class Driver:
@@ -83,7 +80,7 @@ class Driver:
         )
 
     def begin(self, of: Any = purchase, policy: RetryPolicy | None = None) -> Steps[Any]:
-        steps: Steps[Any] = of(self.buyer, INTENT, CALL.request, policy or RetryPolicy(max_retries=0), 10_000.0)
+        steps: Steps[Any] = of(self.buyer, INTENT, policy or RetryPolicy(max_retries=0), 10_000.0)
         return steps
 
     def carry_out(self, effect: Effect) -> Any:
@@ -278,6 +275,46 @@ def test_ten_minutes_are_longer_if_the_clock_may_have_been_set_forward(ahead: fl
     driver.clock.advance(later)
     driver.seller.sold = None
     assert (driver.run(driver.begin()).payment.nonce == first.nonce) == same
+
+
+def test_a_new_process_whose_clock_was_set_forward_does_not_pay_again() -> None:
+    """It learns that from the offer only, so its first look does not find the payment."""
+    driver, other = Driver(), Driver()
+    for one in (driver, other):
+        one.buyer.budget, one.seller.clock = Budget(total="0.12"), one.clock
+    first = in_doubt(driver)
+    other.ledger = other.buyer.ledger = driver.ledger
+    other.clock.advance(750)
+    other.seller.ahead = -650
+    assert other.run(other.begin()).payment.nonce == first.nonce
+
+
+def test_ten_minutes_that_end_while_it_waits_for_another_call_change_nothing() -> None:
+    driver = Driver()
+    driver.buyer.budget = Budget(total="0.12")
+    first = in_doubt(driver)
+    driver.clock.advance(599)
+    claim(driver.ledger, first, "another", until=driver.clock.now() + 200, now=driver.clock.now())
+    driver.seller.sold, steps = None, driver.begin()
+    effect = next(steps)
+    while not isinstance(effect, Sleep):
+        effect = steps.send(driver.carry_out(effect))
+    driver.clock.advance(5)
+    release(driver.ledger, first, "another")
+    assert driver.run(steps, effect).payment.nonce == first.nonce
+
+
+def test_a_clock_that_was_set_forward_by_an_hour_still_finds_the_kept_answer() -> None:
+    """Nothing is signed by such a clock, but the bytes that were paid for are resent."""
+    driver = Driver()
+    driver.seller.offer = offer_2(extensions={"payment-identifier": {"info": {"required": False}, "schema": {}}})
+    driver.buyer.budget, driver.seller.clock = Budget(total="0.12"), driver.clock
+    first = in_doubt(driver)
+    driver.clock.advance(3_800)
+    driver.seller.ahead, driver.seller.sold = -3_600, None
+    with pytest.raises(PaymentRefusedError, match="clock_difference"):
+        driver.run(driver.begin())
+    assert driver.run(driver.begin()).payment.nonce == first.nonce
 
 
 def test_ten_minutes_that_end_while_it_signs_change_nothing() -> None:

@@ -34,12 +34,12 @@ from ..payments.budget import Budget, Usd, micro_usd
 from ..payments.buyer import Buyer
 from ..payments.guards import checked_validity
 from ..payments.ledger.store import Ledger
-from ..payments.results import MarketResult
-from ..payments.signing.secp256k1 import checksummed
+from ..payments.results import DryRun, MarketResult, Quote
+from ..payments.signing.secp256k1 import checked_address
 from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .base_client import AsyncBaseClient, open_session
 from .chain_proofs import AsyncChainProofs
-from .previews import AsyncDryRuns, AsyncQuotes
+from .previews import AsyncPreviews
 from .purchase_driver import AsyncPurchaseDriver
 from .session import AsyncRateLimiter, AsyncSession
 
@@ -217,14 +217,14 @@ class AsyncMarketClient(AsyncBaseClient):
         )
 
     @part
-    def quote(self) -> AsyncQuotes:
+    def quote(self) -> AsyncPreviews[Quote]:
         """Quotes: published prices of calls, and what the budgets leave. No key, no request."""
-        return AsyncQuotes(self._paying)
+        return AsyncPreviews(self._session.base_url, self._paying.quote)
 
     @part
-    def dry_run(self) -> AsyncDryRuns:
+    def dry_run(self) -> AsyncPreviews[DryRun]:
         """Dry runs: what calls would sign. Requests the offer; signs and pays nothing."""
-        return AsyncDryRuns(self._paying)
+        return AsyncPreviews(self._session.base_url, self._paying.dry_run)
 
     @part
     def batches(self) -> AsyncBatches:
@@ -421,8 +421,4 @@ _PAY_TO = 'write pay_to=["0x…"], with the whole address'
 def _recipients(pay_to: Sequence[str]) -> tuple[str, ...]:
     if isinstance(pay_to, str) or not isinstance(pay_to, Sequence):
         raise InvalidArgumentError("pay_to must be a list of addresses", hint=_PAY_TO)
-    try:
-        return tuple(checksummed(address) for address in pay_to)
-    except (AttributeError, ConfigError):
-        message = "every address in pay_to must be 0x and 40 hexadecimal digits"
-        raise InvalidArgumentError(message, hint=_PAY_TO) from None
+    return tuple(checked_address("each of pay_to", address, _PAY_TO) for address in pay_to)

@@ -14,12 +14,12 @@ from .._values.text import display, printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
 from ..models.market import MarketModel
 from ..payments.budget import Spending
-from ..payments.ledger.changes import Collect, Mark
+from ..payments.ledger.changes import Mark, Record
 from ..payments.ledger.rules import addresses, recipients_of, secret_of, with_address
 from ..payments.messages import blocking_error, not_expired
 from ..payments.results import MarketResult, Reconciliation
 from ..payments.signing.purchase_secret import purchase_secret
-from ..payments.signing.secp256k1 import checksummed
+from ..payments.signing.secp256k1 import checked_address
 from ..payments.signing.signer import Asked
 from .concurrency import in_thread
 from .purchase_driver import AsyncPurchaseDriver
@@ -186,7 +186,7 @@ class AsyncPayments:
         """
         payment = await self.get(payment_id)
         store = self._driver.buyer.ledger
-        return (await in_thread(store.update, payment.id, Collect(keep=True))).payment
+        return (await in_thread(store.update, payment.id, Record(collected=True, keep=True))).payment
 
     async def mark(self, payment_id: str, *, paid: bool) -> Payment:
         """Mark a payment without proof as paid or unpaid, after checking the wallet.
@@ -272,13 +272,7 @@ class AsyncPayments:
             InvalidArgumentError: it is not an address.
         """
         ledger = self._driver.buyer.ledger
-        try:
-            recipient = checksummed(address)
-        except TradeError:
-            message = "a recipient must be an address: 0x and 40 hexadecimal digits"
-            raise InvalidArgumentError(
-                message, hint="pass the whole address, as error.details.address has it"
-            ) from None
+        recipient = checked_address("a recipient", address, "pass the whole address, as error.details.address has it")
         name = recipients_of(origin_of(self._driver.session.base_url))
         await in_thread(ledger.set_setting, name, lambda known: with_address(known, recipient))
 

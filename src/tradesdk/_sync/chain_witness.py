@@ -6,8 +6,9 @@ from __future__ import annotations
 import copy
 import logging
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from .._http import settings
@@ -21,12 +22,12 @@ from .._http.wire_logging import redacted
 from .._system.clock import Clock, SystemClock
 from .._values.frames import hides_locals
 from .._values.text import real
-from ..errors import APIError, InvalidArgumentError, TradeError
+from ..errors import APIError
 from ..payments.effects import Verified
 from ..payments.protocol import signature_of
 from ..payments.results import AccountCode, ChainVerdict
 from ..payments.signing.contract_wallets import inner_signature, is_wrapped
-from ..payments.signing.secp256k1 import checksummed
+from ..payments.signing.secp256k1 import checked_address
 from ..payments.signing.signer import authorization_signable, digest_of
 from ..payments.witness import (
     NodeFailedError,
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+_WHOLE = "pass the whole address, such as signer.address"
 
 
 class ChainWitness(Connected):
@@ -143,19 +146,11 @@ class ChainWitness(Connected):
             InvalidArgumentError: it is not an address.
             TradeError: this witness is closed.
         """
-        return self._balance(_checked(address), math.inf)
+        return self._balance(checked_address("a wallet", address, _WHOLE), math.inf)
 
     def _balance(self, address: str, seconds: float) -> int | None:
         """As `balance`; after `seconds` seconds, no more requests are sent."""
-        give_up, most = self._nodes[0].clock.monotonic() + seconds, None
-        for node in self._nodes:
-            try:
-                found = _answered(node, examine_balance(address), give_up)
-            except NodeFailedError as error:
-                _log_failure(node, error)
-            else:
-                most = found if most is None else max(most, found)
-        return most
+        return max(self._answers(partial(examine_balance, address), seconds), default=None)
 
     def code(self, address: str) -> AccountCode | None:
         """What code an address has: that of a smart contract wallet, or of a delegated key. `str` explains it.
@@ -166,13 +161,19 @@ class ChainWitness(Connected):
             InvalidArgumentError: it is not an address.
             TradeError: this witness is closed.
         """
-        address, found = _checked(address), set[AccountCode]()
+        address = checked_address("a wallet", address, _WHOLE)
+        found = set(self._answers(partial(examine_code, address), math.inf))
+        return found.pop() if len(found) == 1 else None
+
+    def _answers(self, ask: Callable[[], Generator[bytes, bytes, T]], seconds: float) -> list[T]:
+        """The results of the nodes that answered; after `seconds` seconds, no more requests are sent."""
+        give_up, found = self._nodes[0].clock.monotonic() + seconds, list[T]()
         for node in self._nodes:
             try:
-                found.add(_answered(node, examine_code(address), math.inf))
+                found.append(_answered(node, ask(), give_up))
             except NodeFailedError as error:
                 _log_failure(node, error)
-        return found.pop() if len(found) == 1 else None
+        return found
 
     def _verified(self, payment: Payment, seconds: float) -> Verified:
         """Ask whether the contract wallet accepts its signature, if it has code. A yes of one node is enough."""
@@ -206,14 +207,6 @@ class ChainWitness(Connected):
     def __repr__(self) -> str:
         hosts = map(_host, vars(self).get("_nodes", ()))
         return f"<{type(self).__name__} {', '.join(hosts) or 'that could not be made'}>"
-
-
-def _checked(address: str) -> str:
-    try:
-        return checksummed(address)
-    except TradeError:
-        message = "a wallet must be an address: 0x and 40 hexadecimal digits"
-        raise InvalidArgumentError(message, hint="pass the whole address, such as signer.address") from None
 
 
 def _log_failure(node: Session, error: NodeFailedError) -> None:

@@ -3,34 +3,40 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from .. import _market as market
 from .._market import MarketRequest, TokenQuery
 from ..models.market import SignalType, SortBy
 from ..payments.budget import Usd, micro_usd
-from ..payments.results import DryRun, Quote
-
-if TYPE_CHECKING:
-    from .purchase_driver import PurchaseDriver
 
 R = TypeVar("R")
 
 
-class Previews(ABC, Generic[R]):
-    """The same calls, which pay nothing here. Each takes the arguments of the client's method of the same name."""
+class Previews(Generic[R]):
+    """`client.quote` and `client.dry_run`: the same calls, which pay nothing here.
 
-    def __init__(self, driver: PurchaseDriver) -> None:
-        self._driver = driver
+    `client.quote` gives published prices of calls, and what the budgets leave. No key, no request. `max_price` counts
+    as a limit; a `purchase` changes nothing.
+
+    `client.dry_run` gives what calls would sign. It requests the offer; it signs and pays nothing.
+
+    Each method takes the arguments of the client's method of the same name, and raises `InvalidArgumentError` for the
+    same values.
+    """
+
+    def __init__(self, url: str, preview: Callable[[MarketRequest[Any], int | None, str | None], R]) -> None:
+        self._url = url
+        self._preview = preview
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._driver.session.base_url}>"
+        return f"<{type(self).__name__} of {self._url}>"
 
-    @abstractmethod
-    def _ask(self, request: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None) -> R: ...
+    def _ask(self, request: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None) -> R:
+        most = None if max_price is None else micro_usd("max_price", max_price)
+        return self._preview(request, most, purchase)
 
     def token_signals(
         self,
@@ -95,28 +101,3 @@ class Previews(ABC, Generic[R]):
     ) -> R:
         """Any body for an endpoint with a published price, such as `/v1/token-prices`."""
         return self._ask(market.raw(path, json), max_price, purchase)
-
-
-class Quotes(Previews[Quote]):
-    """`client.quote`: published prices of calls, and what the budgets leave. No key, no request.
-
-    Each method takes the arguments of the client's method of the same name, and raises `InvalidArgumentError` for the
-    same values. `max_price` counts as a limit; a `purchase` changes nothing.
-    """
-
-    def _ask(self, request: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None) -> Quote:
-        return self._driver.quote(request, _micro(max_price), purchase)
-
-
-class DryRuns(Previews[DryRun]):
-    """`client.dry_run`: what calls would sign. Requests the offer; signs and pays nothing.
-
-    Each method takes the arguments of the client's method of the same name.
-    """
-
-    def _ask(self, request: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None) -> DryRun:
-        return self._driver.dry_run(request, max_price=_micro(max_price), purchase=purchase)
-
-
-def _micro(max_price: Usd | None) -> int | None:
-    return None if max_price is None else micro_usd("max_price", max_price)

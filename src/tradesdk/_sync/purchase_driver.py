@@ -16,7 +16,7 @@ from .._http import log_events
 from .._http.log_events import NO_SPAN, event
 from .._http.request import Request
 from .._http.retry import Operation
-from .._market import ENDPOINTS, MarketRequest, decode_by_path, price, supported_tokens
+from .._market import ENDPOINTS, MarketRequest, decode_by_path, supported_tokens
 from .._values.http import RateClaim, RawResponse
 from .._values.payment import Payment, origin_of
 from ..errors import APIError, ConfigError, TradeError
@@ -24,7 +24,7 @@ from ..payments import effects
 from ..payments import purchase as steps
 from ..payments.buyer import Buyer, PurchaseIntent, look, owner_name, quote, sign
 from ..payments.effects import Answer, Effect, Steps
-from ..payments.ledger.changes import Collect, LedgerChange, LedgerRow, Record, ReleaseClaim, Reopen, Submit
+from ..payments.ledger.changes import LedgerChange, LedgerRow, Record, Submit
 from ..payments.purchases import item_name, purchase_name
 from ..payments.results import DryRun, MarketResult, Quote
 from .chain_proofs import ChainProofs
@@ -66,7 +66,7 @@ class PurchaseDriver:
         clone.session, clone.paid = change(self.session), change(self.paid)
         return clone
 
-    def quote(self, call: MarketRequest[Any], max_price: int | None = None, purchase: str | None = None) -> Quote:
+    def quote(self, call: MarketRequest[Any], max_price: int | None, purchase: str | None) -> Quote:
         """The published price, and what the budgets leave."""
         buyer = self.buyer
         return quote(buyer, self._intent(call, max_price, purchase))
@@ -88,11 +88,11 @@ class PurchaseDriver:
         most.
         """
         intent = replace(self._intent(call, max_price, purchase, job), run=run, max_total=max_total)
-        return self._purchase(intent, call)
+        return self._purchase(intent)
 
-    def dry_run(self, call: MarketRequest[Any], *, max_price: int | None, purchase: str | None) -> DryRun:
+    def dry_run(self, call: MarketRequest[Any], max_price: int | None, purchase: str | None) -> DryRun:
         """What would be signed."""
-        return self._drive(steps.dry_run, self._intent(call, max_price, purchase), call)
+        return self._drive(steps.dry_run, self._intent(call, max_price, purchase))
 
     def resume(self, payment: Payment) -> MarketResult[Any]:
         """Resend a payment, or read its stored answer."""
@@ -101,26 +101,18 @@ class PurchaseDriver:
         if path not in ENDPOINTS:
             message = f"payment {payment.id} is for {payment.url}, and this client is for {base}"
             raise ConfigError(message, hint="use the base URL of that payment")
-        call = MarketRequest(
-            Request("POST", path, partial(decode_by_path, path), body=payment.body, operation=Operation.QUERY),
-            tokens=None,
-        )
-        intent = PurchaseIntent(
-            origin=self._origin,
-            url=payment.url,
-            body=payment.body,
-            path=path,
-            tokens=None,
-            amount=payment.amount,
-            resumed=payment,
-        )
-        return self._purchase(intent, call)
+        decode = partial(decode_by_path, path)
+        request = Request("POST", path, decode, body=payment.body, operation=Operation.QUERY)
+        return self._purchase(replace(self._intent(MarketRequest(request, payment.amount)), resumed=payment))
 
     def reopen(self, results: Sequence[MarketResult[Any]]) -> None:
         """Note that the caller of `resume` did not get these answers."""
         for payment in [result.payment for result in results]:
             if payment is not None:
-                change, row = Reopen(owner=owner_name(), reply=payment.reply or b""), LedgerRow(payment)
+                change, row = (
+                    Record(owner=owner_name(), collected=False, reply=payment.reply or b""),
+                    LedgerRow(payment),
+                )
                 self.buyer.ledger.update(payment.id, change, row)
 
     def sync_clock(self) -> None:
@@ -149,43 +141,39 @@ class PurchaseDriver:
         return self.session.clock.monotonic() + self.session.deadline
 
     def _intent(
-        self, call: MarketRequest[Any], max_price: int | None, name: str | None, job: str | None = None
+        self,
+        call: MarketRequest[Any],
+        max_price: int | None = None,
+        name: str | None = None,
+        job: str | None = None,
     ) -> PurchaseIntent:
-        request = call.request
+        target = call.request.target
         if job is not None:
-            name = item_name(job, request.target, request.body or b"")
+            name = item_name(job, target, call.request.body or b"")
         elif name is not None:
             name = purchase_name(name)
-        return PurchaseIntent(
-            origin=self._origin,
-            url=self.session.base_url + request.target,
-            body=request.body or b"",
-            path=request.target,
-            tokens=call.tokens,
-            amount=price(request.target, call.tokens or 0),
-            max_price=max_price,
-            name=name,
-        )
+        url = self.session.base_url + target
+        return PurchaseIntent(origin=self._origin, url=url, call=call, max_price=max_price, name=name)
 
-    def _purchase(self, intent: PurchaseIntent, call: MarketRequest[T]) -> MarketResult[T]:
+    def _purchase(self, intent: PurchaseIntent) -> MarketResult[Any]:
         listener = log_events.listener
-        if listener is None or not intent.amount:
-            return self._drive(steps.purchase, intent, call)
-        fields = {"path": intent.path, "amount": intent.amount, "is_new": intent.resumed is None}
+        if listener is None or not intent.call.price:
+            return self._drive(steps.purchase, intent)
+        fields = {"path": intent.call.request.target, "amount": intent.call.price, "is_new": intent.resumed is None}
         with listener.begin("purchase", buyer=self.buyer, **fields) as span:
-            result = self._drive(steps.purchase, intent, call)
+            result = self._drive(steps.purchase, intent)
             span.end(result)
             return result
 
-    def _drive(self, begin: Callable[..., Steps[T]], intent: PurchaseIntent, call: MarketRequest[Any]) -> T:
+    def _drive(self, begin: Callable[..., Steps[T]], intent: PurchaseIntent) -> T:
         """Carry out effects until there is a result.
 
         A cancellation that came when an effect was already done is `held`, and thrown in at the next effect that is not
         a `Write`. The same applies once a payment has gone to the transport: no wait begins after it.
         """
-        buyer, session, paid, results = self.buyer, self.session, self.paid, list[Any]()
+        buyer, session, paid, call, results = self.buyer, self.session, self.paid, intent.call, list[Any]()
         give_up = self._deadline()
-        wanted = begin(buyer, intent, call.request, paid.policy, give_up)
+        wanted = begin(buyer, intent, paid.policy, give_up)
         slot: RateClaim | None = None
         held: BaseException | None = None
         handover: Handover | None = None
@@ -206,8 +194,8 @@ class PurchaseDriver:
             if isinstance(change, Submit):
                 results.append(buyer.ledger.submit(change))
                 return
-            if held is not None and isinstance(change, Record) and isinstance(change.ends, Collect):
-                change = replace(change, ends=ReleaseClaim(owner=change.owner))  # the caller does not get the answer
+            if held is not None and isinstance(change, Record) and change.collected:
+                change = replace(change, collected=None)  # the caller does not get the answer
             results.append(None if row is None else buyer.ledger.update(row.payment.id, change, row))
 
         def give_back() -> None:

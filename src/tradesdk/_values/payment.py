@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -363,9 +362,9 @@ class Payment:
 
         return _PIECE.sub(hide, text)
 
-    def __reduce__(self) -> tuple[Callable[[dict[str, Any]], Payment], tuple[dict[str, Any]]]:
+    def __getstate__(self) -> list[Any]:
         # Without the header: a pickle may be sent anywhere, and `resume` reads the header from the ledger.
-        return _payment, ({field.name: getattr(self, field.name) for field in fields(self) if field.name != "header"},)
+        return [None if field.name == "header" else getattr(self, field.name) for field in fields(self)]
 
     def __copy__(self) -> Payment:
         return self
@@ -378,7 +377,3 @@ class Payment:
             f"Payment(id={self.id!r}, stage={self.stage.value!r}, amount_usd={shown_usd(self.most)}, url={self.url!r}, "
             f"payer={self.payer!r}, nonce={self.nonce!r}, valid_before={self.valid_before})"
         )
-
-
-def _payment(values: dict[str, Any]) -> Payment:
-    return Payment(**values)

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from .._http.arguments import whole
 from .._http.log_events import event
-from .._market import MAX_BATCH, MarketRequest, TokenQuery, price
+from .._market import MAX_BATCH, MarketRequest, TokenQuery
 from .._values.money import show_usd, usd
 from .._values.payment import Payment
 from ..errors import APIError, PaymentError, PaymentRefusedError
@@ -94,7 +94,7 @@ class BatchPlan(Generic[T]):
     @property
     def amount(self) -> int:
         """The published price of all batches in micro-dollars."""
-        return sum(price(call.request.target, call.tokens or 0) for call in self._calls)
+        return sum(call.price for call in self._calls)
 
     @property
     def price(self) -> Decimal:

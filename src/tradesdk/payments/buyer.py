@@ -11,7 +11,7 @@ import os
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from .._http.log_events import event
@@ -35,27 +35,29 @@ from .signing.signer import Asked, LocalSigner, Signer, checked_signer, is_contr
 from .state_machine import MARGIN
 
 if TYPE_CHECKING:
+    from .._market import MarketRequest
     from .ledger.store import Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurchaseIntent:
-    """A call that may have to be paid for. Amounts are micro-dollars; `amount` is the published price.
+    """A call that may have to be paid for. Amounts are micro-dollars.
 
     `origin`: the service's origin. `resumed`: the payment to resend, or to read the answer of; then nothing is signed.
     """
 
     origin: str
     url: str
-    body: bytes
-    path: str
-    tokens: int | None
-    amount: int
+    call: MarketRequest[Any]
     max_price: int | None = None
     name: str | None = None
     run: str | None = None
     max_total: int | None = None
     resumed: Payment | None = None
+
+    @property
+    def body(self) -> bytes:
+        return self.call.request.body or b""
 
     @property
     def key(self) -> str:
@@ -70,7 +72,8 @@ class PurchaseIntent:
 
     def quote(self, spending: Spending) -> Quote:
         """The published price, with what is spent."""
-        return Quote(path=self.path, body=self.body, tokens=self.tokens, amount=self.amount, spending=spending)
+        path, tokens = self.call.request.target, self.call.tokens
+        return Quote(path=path, body=self.body, tokens=tokens, amount=self.call.price, spending=spending)
 
     def is_for(self, payment: Payment) -> bool:
         """Whether a payment asks the same service for the same data, in any order of the fields in the body."""
@@ -187,7 +190,7 @@ def owner_name() -> str:
 def quote(buyer: Buyer, intent: PurchaseIntent) -> Quote:
     """The published price, and what the budgets leave. A free call does not read the ledger."""
     now = buyer.clock.now()
-    if intent.amount == 0:
+    if intent.call.price == 0:
         return intent.quote(Sums(now).spending(buyer.budget))
     return intent.quote(buyer.ledger.spending(buyer.budget, now=now, max_price=intent.max_price))
 
@@ -221,7 +224,7 @@ def check_wallet(
     Returns whether a node says that it has enough. Raises `PaymentRefusedError` if it has too little, or if another
     purchase is already asking the service.
     """
-    most = intent.amount if intent.max_price is None else min(intent.amount, intent.max_price)
+    most = intent.call.price if intent.max_price is None else min(intent.call.price, intent.max_price)
     buyer.asks_balance = balance is not None and balance < most  # a node that failed is not asked at each call
     if balance is not None and balance < most:
         raise balance_too_small(buyer.payer, intent.origin, most, balance)
@@ -237,7 +240,7 @@ def guarded(
     buyer: Buyer, intent: PurchaseIntent, offer: Offer, earlier: Payment | None, settings: Mapping[str, str]
 ) -> Terms:
     """The cheapest acceptable requirement of an offer."""
-    most = intent.amount if intent.max_price is None else intent.max_price
+    most = intent.call.price if intent.max_price is None else intent.max_price
     accepted = buyer.pay_to or tuple(addresses(settings.get(recipients_of(intent.origin))))
     requirement = choose(
         offer,
@@ -255,9 +258,9 @@ def check_earlier(buyer: Buyer, intent: PurchaseIntent, payment: Payment, limits
     """Check an earlier payment, which may still be taken, against the limits of this call before it is resent."""
     if payment.is_expired(at.local):
         return
-    limit, most = limits.per_call, intent.amount  # `max_price` is in `limits`
+    limit, most = limits.per_call, intent.call.price  # `max_price` is in `limits`
     if limit is not None:
-        most = limit if intent.max_price is not None else min(limit, intent.amount)
+        most = limit if intent.max_price is not None else min(limit, intent.call.price)
     is_payable = not buyer.pay_to or payment.pay_to.lower() in {address.lower() for address in buyer.pay_to}
     if payment.amount > most or not is_payable:
         raise over_limits(payment, most, buyer.pay_to)

@@ -34,10 +34,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from .._http.log_events import event
-from .._http.request import Request
 from .._http.response import failure_of
 from .._http.retry import Failure, FailureCause, RetryPolicy
 from .._http.service_time import Moment
@@ -84,7 +83,7 @@ from .effects import (
     Verify,
     Write,
 )
-from .ledger.changes import Collect, LedgerRow, Overview, Record, Redate, ReleaseClaim, Reopen, Resubmit, Submit
+from .ledger.changes import LedgerRow, Overview, Record, Redate, Resubmit, Submit
 from .ledger.claims import LONGEST_CLAIM
 from .ledger.rules import NextStep, latest_end, next_step, refusal, total_refusal
 from .messages import (
@@ -99,23 +98,19 @@ from .protocol import authorization, parse_offer, receipt_warnings
 from .results import DryRun, MarketResult, Quote
 from .state_machine import DELIVERED, MARGIN, OPEN, UNDELIVERED, Report, Tries, classify, classify_failure, judge
 
-T = TypeVar("T")
-
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
 
-def purchase(
-    buyer: Buyer, intent: PurchaseIntent, request: Request[T], policy: RetryPolicy, give_up: float
-) -> Steps[MarketResult[T]]:
+def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: float) -> Steps[MarketResult[Any]]:
     """Get an answer and pay for it once: buy it, continue an earlier payment, or resume one.
 
     `give_up` is a monotonic time.
     """
-    clock, time, resumed, owner = buyer.clock, buyer.time, intent.resumed, owner_name()
+    clock, time, request, resumed, owner = buyer.clock, buyer.time, intent.call.request, intent.resumed, owner_name()
     keep = resumed is not None
-    if resumed is None and (intent.amount == 0 or buyer.wallet is None):  # it may need no payment
+    if resumed is None and (intent.call.price == 0 or buyer.wallet is None):  # it may need no payment
         at = time.moment(clock)
-        published = quote(buyer, intent) if intent.amount == 0 else intent.quote((yield Look(at)).spending)
+        published = quote(buyer, intent) if intent.call.price == 0 else intent.quote((yield Look(at)).spending)
         answer: Answer = yield Ask()
         if answer.response.status != 402:
             return _free(buyer, answer, published)
@@ -137,14 +132,17 @@ def purchase(
     verifies = buyer.has_node  # whether a contract wallet may still be asked
     since = math.inf  # an unnamed payment signed before this time is another purchase; one signed by this call never is
 
-    def record(report: Report, ends: Collect | ReleaseClaim | Reopen | None = None) -> Steps[None]:
+    def record(report: Report | None, collected: bool | None = None, *, goes_on: bool = False) -> Steps[None]:
         nonlocal row
         change = Record(
             report=report,
             signatures=row.payment.signatures,
             before=before,
             empty=seen.empty,
-            ends=ends,
+            goes_on=goes_on,
+            collected=collected,
+            keep=keep,
+            reply=reply,
             owner=owner,
             now=at.local,
         )
@@ -174,16 +172,12 @@ def purchase(
 
         If the payment may have been taken, and the error does not say so, raise one that does.
         """
-        nonlocal end, at, row
+        nonlocal end, at
         if isinstance(error, Ended) and error.is_sent:
             end = replace(tries.unsent("interrupted"), meaning=OPEN, sent=True)
         if reply is not None or (end is not None and row.owner == owner):
             at = time.moment(clock)
-            last = ReleaseClaim(owner=owner) if reply is None else Reopen(owner=owner, reply=reply)
-            if end is None:
-                row = yield Write(row, last)
-            else:
-                yield from record(end, last)
+            yield from record(end, None if reply is None else False)
         says_so = isinstance(error, PaymentError) and not isinstance(error, LedgerError)
         if not is_sending or says_so or not isinstance(error, TradeError):
             return
@@ -207,7 +201,7 @@ def purchase(
                 found = LedgerRow(resumed)  # the payment is missing: the database was restored from a backup
             if found is None:
                 if intent.max_total is not None:
-                    over = total_refusal(intent.amount, intent.max_total, seen.run)
+                    over = total_refusal(intent.call.price, intent.max_total, seen.run)
                     if over is not None:
                         raise over  # before anything is requested
             else:
@@ -242,12 +236,12 @@ def purchase(
                     is_ours = payment.purchase is None or keep  # with a name, every call gets it
                     reply = kept if is_ours else None
                     if is_ours and payment.waits and buyer.collect:
-                        row = yield Write(row, Collect(owner=owner, keep=keep, now=at.local))
+                        yield from record(None, collected=True)
                         if not row.mine:  # another call was faster
                             reply = None
                             continue
                     yield HandOver()
-                    warnings = token_warnings(intent.path, intent.body, data)
+                    warnings = token_warnings(request.target, request.body or b"", data)
                     return _bought(data, intent.quote(seen.spending), payment, warnings, keep=keep, again=True)
 
             is_claimed = found is None or step is NextStep.SIGN
@@ -291,7 +285,7 @@ def purchase(
                     is_asked, why_not = yield Verify(row.payment)
                     if why_not is not None:
                         report = replace(end, reason=why_not) if is_asked else tries.unsent(why_not)
-                        yield from record(report, ReleaseClaim(owner=owner))
+                        yield from record(report)
                         raise signature_refused(row.payment, why_not)
                     if is_asked:
                         tries = tries._replace(handed_over=True)
@@ -311,7 +305,7 @@ def purchase(
                     at = time.moment(clock)
                     if is_late():  # the wait was too long
                         if end is not None:
-                            yield from record(end, ReleaseClaim(owner=owner))
+                            yield from record(end)
                         break
                     if end is None or end.sent:  # else it is written already
                         resubmit = Resubmit(
@@ -331,7 +325,7 @@ def purchase(
                 started = started or at
                 if is_late():  # writing took too long
                     late = tries.unsent("it was written down when its validity had ended")
-                    yield from record(late, ReleaseClaim(owner=owner))
+                    yield from record(late)
                     break
                 response: RawResponse | None = None
                 lost: APIError | None = None
@@ -359,11 +353,10 @@ def purchase(
                             lost = unusable
                         else:
                             reply = response.content
-                            ends = Collect(owner=owner, keep=keep) if buyer.collect else ReleaseClaim(owner=owner)
-                            yield from record(end, ends)
+                            yield from record(end, True if buyer.collect else None)
                             yield HandOver()
                             warnings = receipt_warnings(end.receipt, payment, end.receipt_problem)
-                            warnings += token_warnings(intent.path, intent.body, data)
+                            warnings += token_warnings(request.target, request.body or b"", data)
                             if row.unwritten is not None:
                                 text = f"the delivery could not be written to the ledger: {row.unwritten.message}"
                                 warnings = (text, *warnings)
@@ -374,7 +367,7 @@ def purchase(
                     end = replace(end, meaning=UNDELIVERED, reason=lost.message)
                 if wait is not None:
                     if end.sent:  # the answer may still come after the wait, and a receipt would end the payment
-                        yield from record(replace(end, receipt=None))
+                        yield from record(replace(end, receipt=None), goes_on=True)
                     if row.unwritten is not None:
                         raise row.unwritten
                     text = "payment %(payment_id)s: %(reason)s; resending it in %(wait).1f s"
@@ -383,7 +376,7 @@ def purchase(
                     at = time.moment(clock)
                     if not is_late():  # if it is, the wait took longer than planned
                         continue
-                yield from record(end, ReleaseClaim(owner=owner))
+                yield from record(end)
                 if next_step(row.payment, at.latest) is NextStep.COLLECT:  # another call got it
                     break
                 if not signs:
@@ -396,8 +389,8 @@ def purchase(
 
 
 def _bought(
-    data: T, published: Quote, payment: Payment, warnings: tuple[str, ...], *, keep: bool, again: bool = False
-) -> MarketResult[T]:
+    data: Any, published: Quote, payment: Payment, warnings: tuple[str, ...], *, keep: bool, again: bool = False
+) -> MarketResult[Any]:
     reply = payment.reply if keep or payment.purchase is not None else None
     return MarketResult(
         data=data,
@@ -415,11 +408,9 @@ def _free(buyer: Buyer, answer: Answer, published: Quote) -> MarketResult[Any]:
     return MarketResult(data=answer.data, quote=published, answered_at=answered_at)
 
 
-def dry_run(
-    buyer: Buyer, intent: PurchaseIntent, request: Request[Any], policy: RetryPolicy, give_up: float
-) -> Steps[DryRun]:
+def dry_run(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: float) -> Steps[DryRun]:
     """What a purchase would send. It runs until it would take a slot or write, and stops there."""
-    steps = purchase(buyer, intent, request, policy, give_up)
+    steps = purchase(buyer, intent, policy, give_up)
     seen: Overview | None = None
     refused: PaymentError | None = None
     fields: dict[str, str] | None = None

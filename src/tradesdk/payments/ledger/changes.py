@@ -32,7 +32,6 @@ from .rules import (
     Sum,
     Sums,
     addresses,
-    addresses_text,
     empty_of,
     is_signable,
     limits_of,
@@ -42,6 +41,7 @@ from .rules import (
     secret_of,
     to_count,
     total_refusal,
+    with_address,
 )
 
 SENT, ANSWERED, TAKEN = PaymentStage
@@ -135,23 +135,6 @@ class LedgerChange:
         return None
 
 
-class End(LedgerChange):
-    """A change after the call has sent something. If it can't be written now, it is written later."""
-
-    def released(self, row: LedgerRow, payment: Payment, *, mine: bool = False) -> LedgerRow:
-        """The row with a payment, and without the claim of the call."""
-        owner, until = (None, 0.0) if self.is_of(row) else (row.owner, row.until)
-        return replace(row, payment=payment, owner=owner, until=until, mine=mine)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseClaim(End):
-    """End the claim of a call."""
-
-    def __call__(self, row: LedgerRow) -> LedgerRow:
-        return self.released(row, row.payment)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redate(LedgerChange):
     """Set its creation time to now: it is in the future, as the clock was ahead or was set back since."""
@@ -234,7 +217,7 @@ class Submit:
             return refused
         remembered: dict[str, str | None] = {}
         if not (self.pay_to or recipients in settings):
-            remembered[recipients] = addresses_text([payment.pay_to])
+            remembered[recipients] = with_address(None, payment.pay_to)
         if self.secret_id is not None and secret not in settings:
             remembered[secret] = self.secret_id
         if empty is not None:
@@ -281,7 +264,6 @@ class Submit:
             report=(Tries() if earlier is None else Tries.after(earlier)).unsent("interrupted"),
             signatures=self.payment.signatures + 1,
             before=earlier or self.payment,
-            ends=ReleaseClaim(owner=self.owner),
             owner=self.owner,
             now=self.now,
         )
@@ -334,33 +316,53 @@ class Resubmit(LedgerChange):
         return Record(
             report=Tries.after(row.payment).unsent("interrupted"),
             signatures=self.signatures,
-            ends=ReleaseClaim(owner=self.owner),
             owner=self.owner,
             now=self.now,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record(End):
-    """Write down what a call learned about the signature with this number.
+class Record(LedgerChange):
+    """Write down what a call learned, and end its claim. If it can't be written now, it is written later.
 
-    `before`: the payment before that signature, to restore if it was not sent. `empty`: what the call knew of an empty
-    wallet. `ends`: what the end of the call changes besides, in the same transaction.
+    Attributes:
+        report: about the signature with the number `signatures`; None: nothing.
+        before: the payment before that signature, to restore if it was not sent.
+        empty: what the call knew of an empty wallet.
+        goes_on: whether the claim stays, as the call resends the payment.
+        collected: True: the caller has the answer, so no other unnamed call gets it; if it was collected before, the
+            row is not `mine`. False: the caller did not get it after all, so the next equal call does.
+        keep: whether the ledger keeps a collected answer; with a name it always does.
+        reply: the answer, to restore.
     """
 
-    report: Report
-    signatures: int
+    report: Report | None = None
+    signatures: int = 0
     before: Payment | None = None
     empty: EmptyWallet | None = None
-    ends: Collect | ReleaseClaim | Reopen | None = None
+    goes_on: bool = False
+    collected: bool | None = None
+    keep: bool = False
+    reply: bytes | None = None
 
     def __call__(self, row: LedgerRow) -> LedgerRow:
-        row = self._recorded(row)
-        return row if self.ends is None else self.ends(row)
+        if self.report is not None:
+            row = self._recorded(row, self.report)
+        if self.goes_on:
+            return row
+        payment, mine = row.payment, False
+        if payment.stage is ANSWERED and self.collected is not None:
+            mine = self.collected and payment.waits
+            if mine:
+                reply = payment.reply if self.keep or payment.purchase is not None else None
+                payment = replace(payment, waits=False, reply=reply)
+            elif not self.collected:
+                payment = replace(payment, waits=True, reply=payment.reply or self.reply)
+        owner, until = (None, 0.0) if self.is_of(row) else (row.owner, row.until)
+        return replace(row, payment=payment, owner=owner, until=until, mine=mine)
 
-    def _recorded(self, row: LedgerRow) -> LedgerRow:
-        payment, report, meaning = row.payment, self.report, self.report.meaning
-        stage = report.stage if meaning.stage is SENT else meaning.stage  # a receipt changes only open ones
+    def _recorded(self, row: LedgerRow, report: Report) -> LedgerRow:
+        payment, meaning, stage = row.payment, report.meaning, report.stage
         if not (meaning.is_final or report.is_settled):
             is_open = payment.stage is SENT and payment.paid is None and payment.signatures == self.signatures
             # Only the call that has claimed it can say that it was not taken: another one may have sent it since.
@@ -382,15 +384,15 @@ class Record(End):
                     return replace(row, payment=replace(before, **changes))
         if report.reply is not None and payment.stage is not ANSWERED:
             changes |= {"reply": report.reply, "waits": stage is ANSWERED}
-        changes |= self._proof(payment, stage)
-        settings = self._wallet(payment)
+        changes |= self._proof(payment, report)
+        settings = self._wallet(payment, report)
         if report.sent and self.empty is not None and self.empty.payment == payment.id:
             changes["created"] = self.now  # there was no answer before, so equal calls continue it from now on
         return replace(row, payment=_moved(payment, stage, now=self.now, **changes), settings=settings)
 
-    def _wallet(self, payment: Payment) -> dict[str, str | None]:
+    def _wallet(self, payment: Payment, report: Report) -> dict[str, str | None]:
         """Whether the wallet is empty now, as the service says."""
-        report, empty = self.report, self.empty
+        empty = self.empty
         if report.unfunded and not report.is_settled:
             found: str | None = str(EmptyWallet(payment.id, self.now if empty is None else empty.since, self.now))
         elif report.sent and empty is not None:
@@ -399,11 +401,11 @@ class Record(End):
             return {}
         return {empty_of(payment.payer, payment.origin): found}
 
-    def _proof(self, payment: Payment, stage: PaymentStage) -> dict[str, Any]:
+    def _proof(self, payment: Payment, report: Report) -> dict[str, Any]:
         """What the receipt proves. A success is never undone. The amount that counts, and for how long, stay: a smaller
         amount or an earlier time is only the service's word.
         """
-        receipt = self.report.receipt
+        receipt = report.receipt
         if receipt is not None and receipt.success:
             told = min(payment.counted, payment.amount if receipt.amount is None else receipt.amount)
             if not payment.paid:
@@ -412,40 +414,9 @@ class Record(End):
             return {"receipt": receipt, "amount": told if is_more else payment.amount}
         before = payment.receipt
         kept = before if receipt is None or (before is not None and before.success) else receipt
-        if payment.paid is False and stage is not SENT:  # the service's receipt overrides a person's mark
+        if payment.paid is False and report.stage is not SENT:  # the service's receipt overrides a person's mark
             return {"receipt": kept, "proof": PaymentProof.NONE, "paid": None}
         return {"receipt": kept}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collect(End):
-    """The caller has the answer, so no other unnamed call gets it. With a name or `keep` it stays in the ledger.
-
-    If it was collected before, the row is not `mine`.
-    """
-
-    keep: bool = False
-
-    def __call__(self, row: LedgerRow) -> LedgerRow:
-        payment = row.payment
-        waited = payment.stage is ANSWERED and payment.waits
-        if waited:
-            reply = payment.reply if self.keep or payment.purchase is not None else None
-            payment = replace(payment, waits=False, reply=reply)
-        return self.released(row, payment, mine=waited)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reopen(End):
-    """Undo `Collect`: the caller did not get the answer, so the next equal call does."""
-
-    reply: bytes
-
-    def __call__(self, row: LedgerRow) -> LedgerRow:
-        payment = row.payment
-        if payment.stage is ANSWERED:
-            payment = replace(payment, waits=True, reply=payment.reply or self.reply)
-        return self.released(row, payment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

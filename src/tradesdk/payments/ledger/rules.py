@@ -33,12 +33,12 @@ def latest_end(now: float) -> int:
     return math.floor(now) + LONGEST_VALIDITY + GRACE
 
 
-def times(now: float, since: float, over: float) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """The parameters of `schema.FIND` after the fingerprint, and the first units of the windows (`begin`).
+def times(now: float, since: float, over: float) -> tuple[float, ...]:
+    """The parameters of `schema.FIND` after the fingerprint.
 
     An answer from further in the future was written before the clock was set back, so its age is unknown.
     """
-    return (since, math.floor(over), latest_end(now), now - REPLY_AGE, now + _SLACK), begin(now)
+    return since, math.floor(over), latest_end(now), now - REPLY_AGE, now + _SLACK
 
 
 def kept_answer(payment: Payment, now: float) -> Payment:
@@ -169,16 +169,11 @@ def by_name(rows: Sequence[Sequence[object]]) -> dict[str, str]:
     return found
 
 
-def addresses_text(known: Sequence[str]) -> str:
-    """The addresses as text."""
-    return json.dumps(list(known))
-
-
 def with_address(text: str | None, address: str) -> str:
     """The text with one more address. Addresses are compared without regard to case."""
     known = addresses(text)
     is_known = address.lower() in {one.lower() for one in known}
-    return addresses_text(known if is_known else [*known, address])
+    return json.dumps(known if is_known else [*known, address])
 
 
 # What counts.
@@ -265,9 +260,9 @@ def moved(before: Payment | None, after: Payment) -> dict[tuple[str, int], Sum]:
     return {at: delta for at, delta in deltas.items() if delta != (0, 0)}
 
 
-def begin(now: float) -> tuple[int, ...]:
-    """The first minute of the last hour, today, and this month."""
-    return tuple(window.first(now) for window in WINDOWS)
+def begin(now: float) -> list[int]:
+    """The first minute of the last hour, and today: the sums of months are the total."""
+    return [window.first(now) for window in WINDOWS[:-1]]
 
 
 def since(limit: str, now: float) -> int:

@@ -29,6 +29,7 @@ from .errors import DamagedRowError
 from .rules import END, UNITS, Sum, Sums, by_name, moved, place
 
 T = TypeVar("T")
+Statement = tuple[str, Sequence[object]]
 
 _COUNTS = "counted > 0 AND (paid IS NULL OR paid = 1)"
 # Not `stage = …`: that would use an index on stages instead of the one made for this query.
@@ -109,8 +110,7 @@ ADD = f"INSERT INTO payments ({_ROW}) VALUES ({', '.join('?' * (len(COLUMNS) + 2
 ADD_RUN = "INSERT INTO runs VALUES (?, ?) ON CONFLICT DO NOTHING"
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
 SAME_ROW = "SELECT 1 FROM payments WHERE id = ? AND revision = ?"
-# Parameters: the fingerprint, and those of `rules.times`. What ends later than possible was signed by a clock that was
-# ahead.
+# Parameters: the fingerprint, and `rules.times`. What ends later than possible was signed by a clock that was ahead.
 FIND = (
     f"SELECT {_ROW} FROM payments WHERE fingerprint = ? AND {_STANDING} AND ("  # noqa: S608
     "purchase IS NOT NULL "
@@ -128,15 +128,10 @@ FORGET = (
 SEQ = "SELECT seq FROM payments WHERE id = ?"
 NEWEST = f"SELECT {_ROW} FROM payments WHERE seq < ? ORDER BY seq DESC LIMIT ?"  # noqa: S608
 
-# Parameters: for each stage the moments after which and by which they end, and a limit; then the total limit.
+# Parameters: the moments after which and by which they end, and a limit.
 HELD = (
-    f"SELECT {_ROW} FROM payments WHERE seq IN ("  # noqa: S608
-    + " UNION ALL ".join(
-        f"SELECT * FROM (SELECT seq FROM payments WHERE stage = '{stage}' AND paid IS NULL AND counted > 0 "  # noqa: S608
-        "AND counts_until > ? AND counts_until <= ? ORDER BY seq LIMIT ?) AS s"
-        for stage in PaymentStage
-    )
-    + ") ORDER BY seq LIMIT ?"
+    f"SELECT {_ROW} FROM payments WHERE stage IN {tuple(map(str, PaymentStage))} "  # noqa: S608
+    "AND paid IS NULL AND counted > 0 AND counts_until > ? AND counts_until <= ? ORDER BY seq LIMIT ?"
 )
 
 
@@ -185,7 +180,7 @@ OTHER_PAYER = (
 # All payments of a run but one. Parameters: run, id.
 BY_RUN = f"{_SUMS} WHERE id IN (SELECT payment FROM runs WHERE run = ? AND payment <> ?) AND {_COUNTS}"  # noqa: S608
 ALL_SUMS = "SELECT unit, at, counted, held FROM sums"
-# All of the last unit: they are the total. Parameters: the first of each other unit, from `rules.begin`.
+# All of the last unit: they are the total. Parameters: `rules.begin`.
 SUMS = " UNION ALL ".join(
     [
         *(f"{ALL_SUMS} WHERE unit = '{unit}' AND at >= ?" for unit in UNITS[:-1]),
@@ -196,6 +191,7 @@ COUNTS = ("counts_until", "counted", "paid", "proof", "amount")
 COUNTED = f"SELECT {', '.join(COUNTS)} FROM payments WHERE {_COUNTS}"  # noqa: S608
 
 SETTINGS = "SELECT name, value FROM settings"
+
 SET_SETTING = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 REMOVE_SETTING = "DELETE FROM settings WHERE name = ?"
 # A wallet is no longer empty. Parameters: its name, and the id of the payment that asked, then a space and %.
@@ -213,14 +209,12 @@ def changed(before: Payment, after: Payment) -> dict[str, object]:
     return {name: _stored(name, new) for name, old, new in pairs if old is not new and old != new}
 
 
-def saved(
-    before: Payment | None, after: Payment, claim: Mapping[str, object], revision: int
-) -> list[tuple[str, Sequence[object]]]:
+def saved(before: Payment | None, after: Payment, claim: Mapping[str, object], revision: int) -> list[Statement]:
     """The statements that write a new payment, or the changes of one, and add to the sums. `claim`: its columns,
     if they change.
     """
     if before is None:
-        statements: list[tuple[str, Sequence[object]]] = [(ADD, [*to_row(after), *claim.values()])]
+        statements: list[Statement] = [(ADD, [*to_row(after), *claim.values()])]
     else:
         values = {**changed(before, after), **claim}
         statements = [(save(tuple(values)), [*values.values(), revision, after.id])] if values else []

@@ -7,7 +7,7 @@ writes. Who may write: `submit` and `update`, in one transaction each. A change 
 if its revision is still that of the call's row, without a read; otherwise the row is read first. A payment that a
 call has claimed (`LedgerRow.owner`) is sent or signed by no other call.
 
-An `End` that fails is kept as `Late`: reads show it as if written, and it is written before the next change.
+A `Record` that fails is kept as `Late`: reads show it as if written, and it is written before the next change.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from ...errors import InvalidArgumentError, LedgerError, PaymentError, PaymentRe
 from ..budget import Budget, Spending
 from . import errors, rules
 from . import schema as sql
-from .changes import UNWRITTEN, End, LedgerChange, LedgerRow, Overview, Submit
+from .changes import UNWRITTEN, LedgerChange, LedgerRow, Overview, Record, Submit
 from .engine import Engine, Late, SqliteEngine, StaleRowError, Transaction
 from .opening import default_path
 from .rules import EmptyWallet, limits_of
+from .schema import Statement
 
 if TYPE_CHECKING:
     from typing import Self
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NEWEST = 2**63 - 1
-Statement = tuple[str, Sequence[object]]
 MAX_AHEAD = 60
 """Seconds that this machine's clock may differ from the database's: budgets of hours, days and months go by it."""
 
@@ -178,12 +178,12 @@ class Ledger:
 
     def held(self, *, since: float, until: float, limit: int) -> list[Payment]:
         """Payments without proof that count, whose validity ended after `since` and by `until`; oldest first."""
-        part = since, until, limit
-        return self._engine.run(
-            lambda db: [
-                sql.payment_of(row) for rows in db.read((sql.HELD, (*part * len(PaymentStage), limit))) for row in rows
-            ]
-        )
+
+        def read(db: Transaction) -> list[Payment]:
+            (rows,) = db.read((sql.HELD, (since, until, limit)))
+            return [sql.payment_of(row) for row in rows]
+
+        return self._engine.run(read)
 
     def overview(
         self,
@@ -241,11 +241,7 @@ class Ledger:
         UTC, this month likewise: before `counts_until`, by the largest amount that was signed for its nonce.
         """
 
-        def read(db: Transaction) -> Spending:
-            sums, settings = sql.accounts_of(now, *db.read(*_accounts(rules.begin(now))))
-            return sums.spending(limits_of(budget, settings, max_price))
-
-        return self._engine.run(read)
+        return self.overview("", budget, now=now, max_price=max_price).spending
 
     def submit(self, change: Submit) -> LedgerRow | None:
         """Write down a signature and claim its payment. None, and nothing is written, if another call was faster.
@@ -301,7 +297,7 @@ class Ledger:
             PaymentError: the change is refused, and nothing has changed.
             LedgerError: the ledger cannot be written, or has no payment with that id.
         """
-        if row is None or change.owner is None or not isinstance(change, End):
+        if row is None or change.owner is None or not isinstance(change, Record):
             return self._update(payment_id, change, row, change.consequence)
         try:
             return self._update(payment_id, change, row, errors.LATE)
@@ -335,7 +331,9 @@ class Ledger:
                 pass  # apply it to the row that is there
 
         def step(db: Transaction) -> LedgerRow:
-            rows, *run = db.read((sql.BY_ID, (payment_id,)), *([_run(change.run, payment_id)] if change.run else []))
+            rows, *run = db.read(
+                (sql.BY_ID, (payment_id,)), *([(sql.BY_RUN, (change.run, payment_id))] if change.run else [])
+            )
             before = found = self._row(rows[0]) if rows else None
             if row is not None and (found is None or found.payment.signatures < row.payment.signatures):
                 found = row  # the database was restored from a backup since
@@ -465,19 +463,10 @@ def _reads(
     """Statements for one call: the payment with an id, or the earlier one for the purchase; the accounts; of a
     batch run, what the payments that ever belonged to it count, `without` one.
     """
-    times, begin = rules.times(now, since, over)
-    find = (sql.FIND, (fingerprint, *times)) if payment_id is None else (sql.BY_ID, (payment_id,))
-    return find, *_accounts(begin), *([] if run is None else [_run(run, without)])
-
-
-def _accounts(begin: Sequence[int]) -> tuple[Statement, ...]:
-    """The sums from some units on, and the settings."""
-    return (sql.SUMS, begin[:-1]), (sql.SETTINGS, ())
-
-
-def _run(run: str, without: str) -> Statement:
-    """What the payments that ever belonged to a batch run count, without one."""
-    return sql.BY_RUN, (run, without)
+    find = sql.FIND, (fingerprint, *rules.times(now, since, over))
+    row = find if payment_id is None else (sql.BY_ID, (payment_id,))
+    accounts = (sql.SUMS, rules.begin(now)), (sql.SETTINGS, ())
+    return row, *accounts, *([] if run is None else [(sql.BY_RUN, (run, without))])
 
 
 def _setting(db: Transaction, name: str) -> str | None:

@@ -66,17 +66,13 @@ def create_keystore(
         raise _exists(shown)
     account = eth_account()
     raw = bytes(account.create().key) if key is None else key_bytes(key)
-    if isinstance(raw, str):
-        raise ConfigError(raw, code="invalid_private_key")
     secret = _password(password, shown)
     if not secret:
         raise ConfigError(
             "the password must not be empty",
             hint="choose a password: without one, anybody who gets the file has the money",
         )
-    document = _encrypted(account, raw, secret, work)
-    if isinstance(document, str):
-        raise ConfigError(f"the keystore {shown} cannot be created: {document}", code="invalid_keystore")
+    document = _encrypted(account, raw, secret, work, shown)
     _write(file, shown, json.dumps(document, indent=2).encode() + b"\n")
     return checksummed(document["address"])
 
@@ -104,17 +100,9 @@ def unlock(path: str | os.PathLike[str], password: Password | None) -> Opened:
     private_files.remove_left(str(file.absolute()))
     document = _read(file, shown)
     named = _address(document, shown)
-    ready = _decrypted(eth_account(), document, _password(password, shown))
-    if isinstance(ready, str):
-        raise ConfigError(
-            f"the keystore {shown} cannot be opened: {ready}",
-            code="wrong_password" if ready is _CANNOT_DECRYPT else "invalid_keystore",
-        )
+    ready = _decrypted(document, _password(password, shown), shown)
     if named is not None and ready.address != named:
-        raise ConfigError(
-            f"the keystore {shown} is damaged: its address is {named}, and its key belongs to {ready.address}",
-            code="keystore_damaged",
-        )
+        raise _damaged(shown, f": its address is {named}, and its key belongs to {ready.address}")
     return ready
 
 
@@ -176,8 +164,6 @@ def _password_of_file(keystore: str) -> str:
 
 # Reading
 
-_CANNOT_DECRYPT = "the password is wrong, or the file is damaged"
-
 
 def _read(file: Path, shown: str) -> dict[str, Any]:
     """The document in a keystore file, after checking that it is one and that only its owner may read it."""
@@ -199,32 +185,30 @@ def _read(file: Path, shown: str) -> dict[str, Any]:
     except failures(OSError) as error:
         message = f"the keystore {shown} cannot be read: {error.strerror}"
         raise ConfigError(message, code="invalid_keystore", hint=of_file(error)) from None
-    document, wrong, code = _parsed(content)
-    del content
-    if wrong:
-        del document
-        raise ConfigError(f"the keystore {shown} is {wrong}", code=code)
-    return document
+    return _parsed(content, shown)
 
 
-def _parsed(content: bytes) -> tuple[dict[str, Any], str, ErrorCode]:
-    """The document in a file, what is wrong with it, and the error code.
-
-    Never raises, as a traceback could show a bare key in the file.
-    """
+def _parsed(content: bytes, shown: str) -> dict[str, Any]:
+    """The document in a file. The file may hold a bare key, so its callers hide the locals of frames."""
     found = None
     if len(content) <= _MOST_BYTES:
         with contextlib.suppress(ValueError):
             found = parse_json(content)
     if not isinstance(found, dict):
-        return {}, "damaged or not a keystore: it is not a JSON object", "keystore_damaged"
+        raise _damaged(shown, " or not a keystore: it is not a JSON object")
     document = {str(name).lower(): value for name, value in found.items()}  # some wallets write "Crypto"
     version = document.get("version")
     if type(version) is not int or version != 3:
         known = f"version {version}" if type(version) is int and abs(version) < 1000 else "an unknown version"
-        return document, f"of {known}; only version 3 is supported", "invalid_keystore"
-    wrong = _wrong(document)
-    return document, f"damaged: {wrong}" if wrong else "", "keystore_damaged"
+        message = f"the keystore {shown} is of {known}; only version 3 is supported"
+        raise ConfigError(message, code="invalid_keystore")
+    if wrong := _wrong(document):
+        raise _damaged(shown, f": {wrong}")
+    return document
+
+
+def _damaged(shown: str, how: str) -> ConfigError:
+    return ConfigError(f"the keystore {shown} is damaged{how}", code="keystore_damaged")
 
 
 def _wrong(document: Mapping[str, Any]) -> str:
@@ -266,31 +250,36 @@ def _address(document: Mapping[str, Any], shown: str) -> str | None:
         return None
     with contextlib.suppress(ConfigError):
         return checksummed(named)
-    raise ConfigError(f"the keystore {shown} is damaged: its address cannot be read", code="keystore_damaged")
+    raise _damaged(shown, ": its address cannot be read")
 
 
-def _decrypted(account: Any, document: dict[str, Any], secret: bytes) -> Opened | str:
-    """The key, or why there is none. Never raises, as a traceback could show key or password."""
+def _decrypted(document: dict[str, Any], secret: bytes, shown: str) -> Opened:
+    where = f"the keystore {shown} cannot be opened: "
+    code: ErrorCode = "invalid_keystore"
+    account: Any = eth_account()  # its types say that a password is text
     try:
-        return opened(bytes(account.decrypt(document, secret)))
+        raw = bytes(account.decrypt(document, secret))
     except MemoryError:
-        return "there is not enough memory"
+        problem = "there is not enough memory"
     except failures(Exception):  # the form was checked, so it is the password that is wrong
-        return _CANNOT_DECRYPT
+        problem, code = "the password is wrong, or the file is damaged", "wrong_password"
+    else:
+        return opened(raw, where)
+    raise ConfigError(where + problem, code=code)  # outside of the handler
 
 
 # Writing
 
 
-def _encrypted(account: Any, raw: bytes, secret: bytes, work: int) -> dict[str, Any] | str:
-    """The document, or why there is none. Never raises, as a traceback could show key or password."""
+def _encrypted(account: Any, raw: bytes, secret: bytes, work: int, shown: str) -> dict[str, Any]:
     try:
         document: dict[str, Any] = account.encrypt(raw, secret, kdf="scrypt", iterations=work)
+        return {**document, "address": document["address"].lower()}  # lower case, as other wallets write it
     except MemoryError:
-        return "there is not enough memory"
+        problem = "there is not enough memory"
     except failures(Exception) as error:
-        return type(error).__name__
-    return {**document, "address": document["address"].lower()}  # lower case, as other wallets write it
+        problem = type(error).__name__
+    raise ConfigError(f"the keystore {shown} cannot be created: {problem}", code="invalid_keystore")
 
 
 def _exists(shown: str) -> ConfigError:

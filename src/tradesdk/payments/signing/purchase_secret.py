@@ -12,7 +12,7 @@ from ..._values.payment import USDC
 from ..._values.text import bare_key
 from ...errors import PaymentRefusedError
 from ..messages import signer_failed
-from .signer import Asked, not_async
+from .signer import Asked, from_hex, not_async
 
 SECRET_VARIABLE = "TRADE_PURCHASE_SECRET"  # noqa: S105 - its name
 _CHAIN = 8453
@@ -31,7 +31,12 @@ class PurchaseSecret:
 
     def nonce(self, name: str, *, payer: str) -> str:
         """The nonce of a name, as hexadecimal digits after 0x. The same on every machine with the same secret."""
-        parts = _CHAIN.to_bytes(32, "big") + _bytes(USDC) + _bytes(payer) + hashlib.sha256(name.encode()).digest()
+        parts = (
+            _CHAIN.to_bytes(32, "big")
+            + from_hex(USDC, 20)
+            + from_hex(payer, 20)
+            + hashlib.sha256(name.encode()).digest()
+        )
         return "0x" + hmac.digest(self.__value, _NAMED + parts, "sha256").hex()
 
     def __repr__(self) -> str:
@@ -69,7 +74,3 @@ def purchase_secret(signer: object) -> Asked[PurchaseSecret]:
         hint=f"set {SECRET_VARIABLE} to 64 random hexadecimal digits (openssl rand -hex 32), the same on every machine "
         "that pays with this wallet",
     )
-
-
-def _bytes(digits: str) -> bytes:
-    return bytes.fromhex(digits.removeprefix("0x"))

@@ -3,7 +3,7 @@
 eth-account takes half a second to import, so it is imported at first use. The signer of a signature is recovered with
 eth-keys, which eth-account uses too; importing that alone takes a quarter of the time.
 
-Errors of the libraries may show a key, so none leaves this module, and no frame of our errors holds a key.
+Errors of the libraries may show a key, so none leaves this module.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import re
 import sys
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 from ..._http.parts import loading
 from ..._system.interrupts import failures
 from ..._values.text import bare_key, without_keys
-from ...errors import ConfigError, TradeError
+from ...errors import ConfigError, InvalidArgumentError, TradeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,16 +34,13 @@ Sign = Callable[[bytes], bytes]
 """Signs 32 bytes: r, s, and v as 27 or 28; deterministic (RFC 6979), s in the lower half."""
 
 
-class Opened:
+class Opened(NamedTuple):
     """A key that is ready to sign. Not a dataclass: that import takes a fifth of the time of a first signature."""
 
-    __slots__ = ("address", "is_fast", "purchase_secret", "sign")
-
-    def __init__(self, address: str, sign: Sign, is_fast: bool, purchase_secret: Callable[[], bytes]) -> None:
-        self.address = address
-        self.sign = sign
-        self.is_fast = is_fast
-        self.purchase_secret = purchase_secret
+    address: str
+    sign: Sign
+    is_fast: bool
+    purchase_secret: Callable[[], bytes]
 
     def __repr__(self) -> str:
         return f"Opened({self.address})"
@@ -87,6 +85,14 @@ def checksummed(address: str) -> str:
     return _with_checksum(match[1].lower())
 
 
+def checked_address(what: str, address: str, hint: str) -> str:
+    """An address from a caller, checksummed. Raises `InvalidArgumentError` if it is not one."""
+    try:
+        return checksummed(address)
+    except ConfigError:
+        raise InvalidArgumentError(f"{what} must be an address: 0x and 40 hexadecimal digits", hint=hint) from None
+
+
 @lru_cache(maxsize=64)  # a purchase writes the same few addresses repeatedly
 def _with_checksum(digits: str) -> str:
     return "0x" + "".join(
@@ -100,34 +106,40 @@ def looks_like_a_key(text: object) -> bool:
     return isinstance(text, str) and without_keys(text).strip("\"' \n") == "****"
 
 
-def key_bytes(key: object) -> bytes | str:
-    """The 32 bytes of a key, or what is wrong with it, without showing it. Never raises.
+def key_bytes(key: object, where: str = "") -> bytes:
+    """The 32 bytes of a key: 32 bytes, or 64 hexadecimal digits with or without 0x.
 
-    A key is 32 bytes, or 64 hexadecimal digits with or without 0x.
+    Its callers hide the locals of frames (`hides_locals`), as the key is in them.
+
+    Raises:
+        ConfigError: what is wrong with it, after `where` it comes from, without showing it.
     """
     if isinstance(key, str):
         match = _HEX_KEY.fullmatch(bare_key(key))
         if match is None:
-            return "the private key must be 64 hexadecimal digits, with or without 0x"
+            raise _unusable(f"{where}the private key must be 64 hexadecimal digits, with or without 0x")
         key = bytes.fromhex(match[1])
     if not isinstance(key, bytes) or len(key) != 32:
-        return "the private key must be 32 bytes"
+        raise _unusable(f"{where}the private key must be 32 bytes")
     if not 0 < int.from_bytes(key, "big") < ORDER:
-        return "the private key is not a valid secp256k1 key"
+        raise _unusable(f"{where}the private key is not a valid secp256k1 key")
     return bytes(key)
 
 
-def opened(key: object) -> Opened | str:
-    """A key that is ready to sign, or what is wrong with it. Takes the same as `key_bytes`, and never raises."""
-    raw = key_bytes(key)
-    if isinstance(raw, str):
-        return raw
+def opened(key: object, where: str = "") -> Opened:
+    """A key that is ready to sign. Takes and raises the same as `key_bytes`."""
+    raw = key_bytes(key, where)
     try:
         return Opened(*(_by_coincurve(raw) or _by_eth_account(raw)), partial(_purchase_secret, raw))
     except failures(OSError, TradeError) as error:
-        return f"the private key could not be loaded: {error}"
+        problem = f"the private key could not be loaded: {error}"
     except failures(Exception):
-        return "the private key could not be loaded: neither coincurve nor eth-account works here"
+        problem = "the private key could not be loaded: neither coincurve nor eth-account works here"
+    raise _unusable(where + problem)  # outside of the handler, or the library's error would be its context
+
+
+def _unusable(problem: str) -> ConfigError:
+    return ConfigError(problem, code="invalid_private_key")
 
 
 def _by_coincurve(key: bytes) -> tuple[str, Sign, bool] | None:

@@ -127,7 +127,8 @@ class LocalSigner:
     @hides_locals
     def __init__(self, key: bytes) -> None:
         """Use `from_key`; `key` is 32 bytes."""
-        self.__begin(opened(key))
+        self.__begin(None)  # a debugger shows one that could not be made
+        self.__opened: Opened | None = opened(key)
 
     @classmethod
     @hides_locals
@@ -163,7 +164,7 @@ class LocalSigner:
                 f"{name} is not set: it must be a private key, 64 hexadecimal digits after 0x",
                 code="invalid_private_key",
             )
-        return cls.__of(opened(os.environ[name]), f"{name}: ")
+        return cls.__of(opened(os.environ[name], f"{name}: "))
 
     @classmethod
     @hides_locals
@@ -200,24 +201,18 @@ class LocalSigner:
         if not callable(source):  # not shown: it may be the key itself
             message = "source must be a function that returns the private key"
             raise ConfigError(message, hint="pass a function, such as lambda: vault.read(); a key goes into from_key")
-        return cls.__of(None, source=source)
+        return cls.__of(None, source)
 
     @classmethod
-    def __of(
-        cls, ready: Opened | str | None, where: str = "", *, source: Callable[[], str | bytes] | None = None
-    ) -> LocalSigner:
+    def __of(cls, ready: Opened | None, source: Callable[[], str | bytes] | None = None) -> LocalSigner:
         signer = cls.__new__(cls)
-        signer.__begin(ready, where, source)
+        signer.__begin(ready, source)
         return signer
 
-    def __begin(
-        self, ready: Opened | str | None, where: str = "", source: Callable[[], str | bytes] | None = None
-    ) -> None:
-        self.__opened: Opened | None = None
+    def __begin(self, ready: Opened | None, source: Callable[[], str | bytes] | None = None) -> None:
+        self.__opened = ready
         self.__source = source
         self.__lock = threading.RLock()
-        if ready is not None:
-            self.__opened = _checked(ready, where)
 
     @property
     def address(self) -> str:
@@ -242,12 +237,12 @@ class LocalSigner:
         """The secret for nonces of named purchases: 32 bytes, derived from the key (HKDF-SHA256), always the same."""
         return (self.__opened or self.__load()).purchase_secret()
 
+    @hides_locals
     def __load(self) -> Opened:
         with self.__lock:
             if self.__opened is None:
                 assert self.__source is not None  # noqa: S101 - there is a key, or who gives it
-                ready = opened(self.__source())
-                self.__opened = _checked(ready, "the function for the key returned something else: ")
+                self.__opened = opened(self.__source(), "the function for the key returned something else: ")
                 self.__source = None  # the function may hold secrets
             return self.__opened
 
@@ -256,12 +251,6 @@ class LocalSigner:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a signer cannot be pickled: it holds a private key")
-
-
-def _checked(ready: Opened | str, where: str) -> Opened:
-    if isinstance(ready, str):
-        raise ConfigError(where + ready, code="invalid_private_key")
-    return ready
 
 
 @argument_called("chain_id", not_="chain")
