@@ -95,7 +95,6 @@ class Context(Call):
 
     Attributes:
         now: the service's time, read when its transaction has begun.
-        until: the time up to which it publishes signals, once known.
         params: the values of the placeholders in the path's pattern, such as `/v1/agents/{agent_id}`.
         methods: the endpoints of a path of the account API, by method; `endpoint` is the one of this request.
         market: the endpoint of a path of the market-data API.
@@ -113,7 +112,6 @@ class Context(Call):
     rules: Faults
     request: Request
     now: float = 0.0
-    until: float | None = None
     params: Mapping[str, str] = field(default_factory=dict)
     methods: Mapping[str, Endpoint] = field(default_factory=dict)
     endpoint: Endpoint | None = None

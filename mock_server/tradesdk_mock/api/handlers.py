@@ -189,8 +189,7 @@ def bring_up_to_date(context: Context) -> None:
         population.ensure_background_tenant(world)
     endpoint = market or context.endpoint
     if endpoint is not None and (endpoint.signals or endpoint.trading):
-        until = signal_feed.goal(world) if context.until is None else context.until
-        signal_feed.up_to_date(world, context.now, until=until, signals=endpoint.signals)
+        signal_feed.up_to_date(world, context.now, signals=endpoint.signals)
 
 
 def call_endpoint(context: Context) -> None:

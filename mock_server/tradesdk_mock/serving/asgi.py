@@ -1,8 +1,7 @@
 """The service as an ASGI application: bytes from a socket to the pipeline, and its responses back, with their pauses.
 
-All of it runs in the server's event loop; only heavy imports run in a thread. Long work after a jump of the clock is
-done in parts (`Pipeline.is_behind`), so that other requests continue. While a response is sent step by step, a second
-task (`ClientConnection.watch`) reads from the client: its disconnect ends a wait.
+All of it runs in the server's event loop; only heavy imports run in a thread. While a response is sent step by step, a
+second task (`ClientConnection.watch`) reads from the client: its disconnect ends a wait.
 """
 
 from __future__ import annotations
@@ -24,8 +23,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _IN_A_ROW = 4
-# Seconds in which other processes may use the file, between two parts of long work.
-_TURN = 0.005
 BREAK_OFF = "tradesdk_mock.break_off"
 """Key in a scope: the function that breaks its connection in ways for which ASGI has no message."""
 
@@ -67,10 +64,6 @@ class App:
             # which responds with the error.
             with contextlib.suppress(ImportError):
                 await asyncio.to_thread(load)
-        goal = self._pipeline.world.now()
-        turn = 0.0 if self._pipeline.world.store.path is None else _TURN
-        while self._pipeline.is_behind(context, goal):  # noqa: ASYNC110 - each turn does a part of the work
-            await asyncio.sleep(turn)
         await self._deliver(self._pipeline.handle(context), scope, receive, send)
 
     async def _deliver(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
