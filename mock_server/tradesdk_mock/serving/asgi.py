@@ -32,9 +32,9 @@ class ClientGone(Exception):
 
 
 class App:
-    """The ASGI application. `market_port()`: the port that serves only market data, or None."""
+    """The ASGI application. `market_port`: the port that serves only market data."""
 
-    def __init__(self, pipeline: Pipeline, market_port: Callable[[], int | None] = lambda: None) -> None:
+    def __init__(self, pipeline: Pipeline, market_port: int = 0) -> None:
         self._pipeline = pipeline
         self._market_port = market_port
 
@@ -47,7 +47,6 @@ class App:
                 content = await read_content(scope, receive, limit)
             except ClientGone:
                 return
-        market_port = self._market_port()
         request = Request(
             scope["method"],
             scope["path"],
@@ -55,7 +54,7 @@ class App:
             scope["headers"],
             content,
             client[0] if client else None,
-            market_port is not None and server is not None and server[1] == market_port,
+            server is not None and server[1] == self._market_port,
         )
         context = self._pipeline.open(request)
         load = self._pipeline.loads(context)
