@@ -132,11 +132,15 @@ def _find(call: Context) -> dict[str, Any]:
 
 
 def _full(call: Context, agent: dict[str, Any]) -> dict[str, Any]:
-    total, wins, pnl = call.world.store.all("SELECT closed, won, pnl FROM agents WHERE id = ?", (agent["id"],))[0]
+    total, wins, cents = call.world.store.all(
+        "SELECT count(closed_at), count(nullif(pnl_usd > 0, 0)), total(round(pnl_usd * 100)) FROM trades"
+        " WHERE tenant = ? AND agent_id = ?",
+        (call.tenant, agent["id"]),
+    )[0]
     stats = {
         "total_trades": total,
         "win_rate_pct": round(100.0 * wins / total, 2) if total else 0.0,
-        "total_pnl_usd": round(pnl, 2) + 0.0,
+        "total_pnl_usd": cents / 100,
     }
     return call.with_unknown({**agent, "stats": call.with_unknown(stats)})
 
