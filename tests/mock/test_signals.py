@@ -5,6 +5,7 @@ Their rules: tests/contract/test_service_signals; what they say: test_crossovers
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tradesdk import TradeClient
 from tradesdk_mock import MockClock, MockServerError, MockService
 from tradesdk_mock.market.indicators import past_signals
 from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.state.world import World
 from tradesdk_mock.trading import signal_feed
 
-from ._http import BASE, BNB, DAY, HOUR, START, client, in_process, ok, walk
+from ._http import BASE, BNB, CARRIERS, DAY, HOUR, START, carried, client, error, in_process, ok, walk
 
 pytestmark = pytest.mark.long
 
@@ -155,6 +157,48 @@ def test_of_a_long_jump_only_the_end_is_made_up_for() -> None:
     assert found[0] == found[1][-len(found[0]) :]
     assert len(found[0]) > 500
     assert service().world.catch_up_limit == 31 * DAY
+
+
+SHOWN = ["/v1/signals?chain=8453", "/v1/signals/history?chain=8453", "/v1/signals/stream?chain=8453", "/v1/trades"]
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_a_request_after_a_long_jump_makes_up_for_a_part_of_it_and_says_so(
+    carrier: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The same part on every machine; in the end it is as if the jump had been many short ones."""
+    monkeypatch.setattr(signal_feed, "_LONGEST", 3 * HOUR)
+    with carried(carrier, seed=7, signals="live") as mock, service() as slow:
+        mock.populate("main", trades=8)
+        slow.populate("main", trades=8)
+        mock.clock.set(START + 10 * HOUR)
+        with client(mock) as http, in_process(slow) as waits:
+            for hours, path in zip((3, 6, 9), SHOWN[1:], strict=True):
+                reached = datetime.fromtimestamp(START + hours * HOUR, UTC)
+                said = error(answer := http.get(path), 503, "service_unavailable")
+                assert said == (
+                    f"Signals are published until {reached}, and the clock shows 2027-01-15 18:00:00+00:00;"
+                    " try again to continue."
+                )
+                assert (answer.headers["retry-after"], "x-ratelimit-reset" in answer.headers) == ("1", False)
+                assert f"signals until {reached} are published, it is 2027-01-15 18:00:00+00:00" in caplog.text
+            for hour in range(1, 11):
+                slow.clock.set(START + hour * HOUR)
+                ok(waits.get("/v1/trades"))
+            for path in (SHOWN[0], SHOWN[1], SHOWN[3]):
+                assert ok(http.get(path)) == ok(waits.get(path))
+
+
+def test_the_sdk_waits_until_the_mock_has_made_up_for_a_jump(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal_feed, "_LONGEST", 3 * HOUR)
+    with (
+        service() as mock,
+        mock.transport().http_client() as http,
+        TradeClient(api_key="mock_full_main", base_url=mock.url, clock=mock.clock, http_client=http) as trade,
+    ):
+        mock.clock.advance(10 * HOUR)
+        assert START + 9.9 * HOUR < trade.signals.latest(chain=BASE)[0].timestamp.timestamp() <= mock.clock.now()
+        assert mock.clock.now() < START + 10 * HOUR + 60
 
 
 def test_speed_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,15 @@ time in the file (`signals_upto`), each signal is published once.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import deque
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
+from ..core.errors import ApiError
 from ..core.seeding import SeededRandom
 from ..market import emitted_signals
 from ..market.emitted_signals import EmitRequest, MockSignal
@@ -28,12 +31,15 @@ FIELDS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confi
 """Fields of a signal on the wire."""
 # Seconds of the market in memory at a time.
 _WINDOW = 6 * 3_600
+# The most that one request publishes: some seconds of work.
+_LONGEST = 10 * 86_400
 # Signals read at a time.
 _AT_ONCE = 5_000
 # Signals that a stream gets at a time.
 _STREAM_BATCH = 500
 _INTO = f"({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _values = attrgetter("published_at", *FIELDS)
+_log = logging.getLogger("tradesdk_mock")
 
 
 def catch_up(world: World) -> int:
@@ -44,32 +50,33 @@ def catch_up(world: World) -> int:
         return publish(world, now)
 
 
-def publish(world: World, now: float) -> int:
+def publish(world: World, now: float, *, most: float = math.inf) -> int:
     """Publish what is due, in the order of time. Returns the number of signals. Almost free if nothing is due.
 
-    Within the caller's transaction, at its time.
+    Within the caller's transaction, at its time. `most`: seconds of a live market to publish; the next call continues.
     """
     if _is_quiet(world, now):
         return 0
     upto, count = _published_until(world, now)
     start = max(upto, now - world.catch_up_limit) if world.market == "live" else now
+    until = min(now, start + most)
     scheduled = deque[Row](
         world.store.all(
             f"SELECT {', '.join(COLUMNS)} FROM scheduled WHERE published_at <= ?"  # noqa: S608 - our own names
             " ORDER BY published_at, seq",
-            (now,),
+            (until,),
         )
     )
     planned, prices = bool(scheduled), world.prices
     trading = _engine(world)
-    for rows, end in _in_order(prices, start, now, scheduled):
+    for rows, end in _in_order(prices, start, until, scheduled):
         world.store.run_many(f"INSERT INTO signals {_INTO}", rows)
         count += len(rows)
         trading.advance(rows, end, now)
     if planned:
-        world.store.run("DELETE FROM scheduled WHERE published_at <= ?", (now,))
-    upto = max(upto, now)
-    trading.advance((), now, now)
+        world.store.run("DELETE FROM scheduled WHERE published_at <= ?", (until,))
+    upto = max(upto, until)
+    trading.advance((), until, now)
     trading.flush()
     world.store.set_meta("signals_upto", repr(upto))
     world.due = _next(world, prices, upto)
@@ -97,9 +104,19 @@ def up_to_date(world: World, now: float, *, signals: bool = False) -> None:
     """Let agents trade up to now, within the caller's transaction. Without running agents, signals can wait.
 
     `signals`: publish the signals even so.
+
+    Raises:
+        ApiError: 503: ten days are published, and more is due.
     """
-    if not _is_quiet(world, now) and (signals or not _engine(world).empty):
-        publish(world, now)
+    if _is_quiet(world, now) or not (signals or not _engine(world).empty):
+        return
+    publish(world, now, most=_LONGEST)
+    until = float(world.store.get_meta("signals_upto") or now)
+    if until < now and not _is_quiet(world, now):
+        reached, shown = (datetime.fromtimestamp(when, UTC).isoformat(" ", "seconds") for when in (until, now))
+        _log.warning("catching up after a jump of the clock: signals until %s are published, it is %s", reached, shown)
+        text = f"Signals are published until {reached}, and the clock shows {shown}; try again to continue."
+        raise ApiError(503, "service_unavailable", text, [(b"retry-after", b"1")])
 
 
 def replay(world: World, tenant: str, start: float) -> None:
@@ -238,7 +255,7 @@ def new_signals(world: World, chain_id: int, seq: int, now: float) -> tuple[list
     """
     if next_due(world) <= now or world.store.is_behind():
         with world.transaction() as now:
-            publish(world, now)
+            publish(world, now, most=_LONGEST)
     # Before the signals are read: nothing comes in between.
     last = last_seq(world)
     # NOT INDEXED: with the index of the chain, SQLite would sort all of its signals.
