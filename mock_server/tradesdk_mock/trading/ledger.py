@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING
+
+from ..core.seeding import tx_hash
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -146,20 +147,7 @@ def note_change(world: World) -> None:
         world.trading.changes = count
 
 
-def digests(seed: int, *parts: str) -> Callable[[str], str]:
-    """`seeding.digest` in hex for many last parts, in a third of the time: there may be a million trades."""
-    key = str(seed).encode()
-    prefix = b"".join(len(text).to_bytes(4, "big") + text for text in (part.encode() for part in parts))
-
-    def digest(last: str) -> str:
-        text = last.encode()
-        return hmac.digest(key, prefix + len(text).to_bytes(4, "big") + text, "sha256").hex()
-
-    return digest
-
-
 def _rows(seed: int, trades: Iterable[Trade]) -> Iterator[tuple[object, ...]]:
-    purchase, sale = digests(seed, "tx", "entry"), digests(seed, "tx", "exit")
     for trade in trades:
-        status, sold = ("open", None) if trade.closed_at is None else ("closed", "0x" + sale(trade.id))
-        yield *_trade(trade), status, "0x" + purchase(trade.id), sold
+        status, sold = ("open", None) if trade.closed_at is None else ("closed", tx_hash(seed, "exit", trade.id))
+        yield *_trade(trade), status, tx_hash(seed, "entry", trade.id), sold
