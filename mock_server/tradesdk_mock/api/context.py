@@ -34,7 +34,6 @@ class Endpoint:
         trading: it shows or changes what agents do: they are brought up to date first.
         signals: it shows signals: they are published up to now first.
         option: it exists only under the gap option `no_routes=routes`.
-        signed: its body is signed: the library that recovers the signer is imported first.
     """
 
     handler: Callable[[Context], Response]
@@ -43,7 +42,6 @@ class Endpoint:
     trading: bool = False
     signals: bool = False
     option: bool = False
-    signed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

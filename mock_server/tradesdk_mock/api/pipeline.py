@@ -21,8 +21,6 @@ from ..core.messages import Request, Response, error_response
 from ..core.rate_limit import anonymous, rate_headers
 from ..core.router import Router
 from ..faults.rules import Faults
-from ..payments import signatures
-from ..payments.header import has_payment
 from . import handlers, node
 from .context import Context, Endpoint, MarketEndpoint
 from .routes import MARKET_ROUTES, ROUTES
@@ -46,7 +44,6 @@ HANDLERS: tuple[Handler, ...] = (
     handlers.paywall,
     handlers.bring_up_to_date,
     handlers.call_endpoint,
-    handlers.call_market_endpoint,
 )
 """The steps of a request to its endpoint, in one transaction. A handler that responds or raises ends it."""
 
@@ -164,10 +161,3 @@ class Pipeline:
         now = self.world.now()
         response.headers += rate_headers(anonymous(self.world.gaps, now))
         return handlers.completed(response, now)
-
-    def loads(self, context: Context) -> Callable[[], None] | None:
-        """Heavy imports that the response needs and that are missing: a server runs this outside its event loop."""
-        market, endpoint, request = context.market, context.endpoint, context.request
-        paid = market is not None and market.price and request.method == "POST" and has_payment(request)
-        signed = paid or (endpoint is not None and endpoint.signed)
-        return signatures.load if signed and not signatures.is_loaded() else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..core.messages import Body, Delay, Disconnect, Response
+from ..core.messages import Body, Delay, Disconnect, Response, close_body
 from . import body_transforms, responses
 from .body_transforms import Steps, TransformedSteps
 from .catalog import KINDS
@@ -151,9 +151,7 @@ def _transform(response: Response, stage: Callable[[Steps], Steps]) -> None:
 
 def _replace_body(response: Response, body: Body) -> None:
     """Replace the body. A stream is closed."""
-    close = getattr(response.body, "close", None)
-    if close is not None:
-        close()
+    close_body(response.body)
     response.body = body
 
 

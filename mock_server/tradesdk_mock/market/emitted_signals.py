@@ -130,7 +130,8 @@ def signal(prices: Prices, kind: str, ordinal: int, request: EmitRequest, when: 
     where, symbol, token = _named(seed, request.chain_id, random.symbol if request.token is None else request.token)
     price = request.price_usd
     if price is None:
-        price = _made_up_price(seed, where) if token is None else prices.usd(token, when)
+        made_up = significant(10 ** SeededRandom(seed, "made-up price", where, draws=1).between(-4, 1))
+        price = made_up if token is None else prices.usd(token, when)
     made = MockSignal(
         id=ident("sig", seed, kind, ordinal),
         token_address=where,
@@ -168,7 +169,3 @@ def _named(seed: int, chain_id: int, name: str) -> tuple[str, str, Token | None]
     if EVM_ADDRESS.fullmatch(name):
         return checksum_address(name), f"T{name[2:6].upper()}", None
     return address(seed, "token", chain_id, name.upper()), name, None
-
-
-def _made_up_price(seed: int, where: str) -> float:
-    return significant(10 ** SeededRandom(seed, "made-up price", where, draws=1).between(-4, 1))

@@ -221,12 +221,7 @@ class HistoryBuilder:
 
     def ordinals(self, kind: str, count: int) -> range:
         """The next `count` ordinals of a kind within the tenant."""
-        last = int(
-            self._world.store.value(
-                "INSERT INTO counters VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n RETURNING n",
-                (self._tenant, kind, count),
-            )
-        )
+        last = self._world.store.next(self._tenant, kind, count)
         return range(last - count + 1, last + 1)
 
     def add_closed(self, trades: Sequence[Trade]) -> None:
