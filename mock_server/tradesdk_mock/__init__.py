@@ -16,9 +16,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .control.description import ControlOperation as ControlOperation
-    from .control.description import control_operations as control_operations
+    from .control.http import ControlOperation as ControlOperation
     from .control.http import ControlParameter as ControlParameter
+    from .control.http import control_operations as control_operations
     from .control.service import MockService as MockService
     from .core.clock import MockClock as MockClock
     from .core.errors import MockServerError as MockServerError
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
 # The same names by module, which is imported at first use.
 _HOMES = {
-    "control.description": "ControlOperation control_operations",
-    "control.http": "ControlParameter",
+    "control.http": "ControlOperation ControlParameter control_operations",
     "control.service": "MockService",
     "core.clock": "MockClock",
     "core.errors": "MockServerError StateFileError",
