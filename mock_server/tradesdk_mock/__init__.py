@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from .core.gap_options import GapOptions as GapOptions
     from .core.request_log import JournalEntry as JournalEntry
     from .faults.catalog import FaultKind as FaultKind
+    from .faults.catalog import FaultRule as FaultRule
     from .faults.catalog import fault_kinds as fault_kinds
-    from .faults.rules import FaultRule as FaultRule
     from .in_process.httpx_transport import MockTransport as MockTransport
     from .market.emitted_signals import MockSignal as MockSignal
     from .payments.accounts import MockWallet as MockWallet
@@ -48,8 +48,7 @@ _HOMES = {
     "core.errors": "MockServerError StateFileError",
     "core.gap_options": "GapInfo GapOptions",
     "core.request_log": "JournalEntry",
-    "faults.catalog": "FaultKind fault_kinds",
-    "faults.rules": "FaultRule",
+    "faults.catalog": "FaultKind FaultRule fault_kinds",
     "in_process.httpx_transport": "MockTransport",
     "market.emitted_signals": "MockSignal",
     "payments.accounts": "MockWallet",

@@ -7,8 +7,8 @@ import binascii
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 from ..core.checks import Check, checked, choice, integer, is_text, number, quoted, text
 from ..core.clock import END
@@ -395,18 +395,48 @@ def _query(value: object) -> object:
     return found
 
 
-CONDITIONS: dict[str, Check] = {
-    "route": text(2_000, "[/*].*", "a path that begins with /, or a pattern that begins with *"),
-    "method": _method,
-    "tenant": text(64, ".+", "a tenant's name, at most 64 characters"),
-    "key": text(64, "key_.*", "the id of a key, which begins with key_, at most 64 characters"),
-    "query": _query,
-    "paid": choice("only", "never"),
-    "since": number(0, int(END)),
-    "until": number(0, int(END)),
-    "nth": integer(1, 10**9),
-    "every": integer(1, 10**9),
-    "probability": number(0, 1),
-    "count": integer(1, 10**9),
-}
+def _condition(check: Check) -> Any:
+    return field(default=None, metadata={"check": check})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultRule:
+    """A fault and the requests that it applies to: those that meet all of its conditions.
+
+    Several rules may apply to the same request. Of those that change the same part (two that replace the response, two
+    that end a body) only the oldest applies, and the others wait: rules with a `count` are used up one after the other.
+    A rule that finds nothing to change (no body, a stream that was refused) doesn't count as applied.
+
+    Attributes:
+        id: names the rule in `remove_fault`.
+        kind: one of the kinds of `trade mock fault kinds`.
+        on: `response`, `stream`, `payment` or `node`.
+        parameters: of the kind.
+        seen: matching requests so far; for a kind that is on streams, connections.
+        fired: how often it was applied.
+
+    All others are conditions, the arguments of `add_fault`; None for any request. A stream counts when it opens.
+    """
+
+    id: str
+    kind: str
+    on: str
+    route: str | None = _condition(text(2_000, "[/*].*", "a path that begins with /, or a pattern that begins with *"))
+    method: str | None = _condition(_method)
+    tenant: str | None = _condition(text(64, ".+", "a tenant's name, at most 64 characters"))
+    key: str | None = _condition(text(64, "key_.*", "the id of a key, which begins with key_, at most 64 characters"))
+    query: Mapping[str, str] | None = _condition(_query)
+    paid: str | None = _condition(choice("only", "never"))
+    since: float | None = _condition(number(0, int(END)))
+    until: float | None = _condition(number(0, int(END)))
+    nth: int | None = _condition(integer(1, 10**9))
+    every: int | None = _condition(integer(1, 10**9))
+    probability: float | None = _condition(number(0, 1))
+    count: int | None = _condition(integer(1, 10**9))
+    parameters: Mapping[str, Any]
+    seen: int = 0
+    fired: int = 0
+
+
+CONDITIONS: dict[str, Check] = {each.name: each.metadata["check"] for each in fields(FaultRule) if each.metadata}
 """Arguments of rules of every kind: which requests a rule applies to, and how often."""
