@@ -456,9 +456,7 @@ def test_nothing_is_sold_before_it_was_bought(stage: Stage) -> None:
     assert all(trade["closed_at"] >= START for trade in stage.trades())
 
 
-@pytest.mark.parametrize("many", [0, 100])
-def test_of_many_agents_each_with_enough_money_buys(many: int, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{ENGINE}._MANY", many)
+def test_of_many_agents_each_with_enough_money_buys(stage: Stage) -> None:
     rich = ok(stage.http.post("/v1/wallets", json=connection(owner=OTHER)), 201)["id"]
     tiny, agents = {"risk": {**FAR, "position_size_pct": 0.0001}}, [stage.agent]
     for wallet, options in ((rich, {}), (stage.wallet, tiny), (rich, tiny), (stage.wallet, {}), (rich, {})):
@@ -471,15 +469,3 @@ def test_of_many_agents_each_with_enough_money_buys(many: int, stage: Stage, mon
     stage.emit("BUY", "BRETT")
     bought = [trade["agent_id"] for trade in walk(stage.http, "/v1/trades") if trade["token_symbol"] == "BRETT"]
     assert bought[::-1] == agents
-
-
-@pytest.mark.long
-def test_how_many_agents_there_are_changes_nothing_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
-    for many in (0, 100):
-        monkeypatch.setattr(f"{ENGINE}._MANY", many)
-        with MockService(clock=MockClock(START), gaps=OPEN) as mock, in_process(mock, "mock_read_house") as http:
-            ok(http.get("/v1/account"))
-            mock.clock.advance(HOUR)
-            found.append([walk(http, path, limit=100) for path in ("/v1/trades", "/v1/positions")])
-    assert found[0] == found[1]
