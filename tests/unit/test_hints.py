@@ -50,6 +50,7 @@ from tradesdk import (
     arrow_table,
     create_keystore,
     keystore_address,
+    wallet_message,
 )
 from tradesdk._values.hints import HINTS
 from tradesdk.payments import BudgetDetails, ChainVerdict, PriceDetails
@@ -412,6 +413,48 @@ def _check_methods(part: object) -> None:
 # Names that are looked for
 
 
+@each_of(
+    ("use", "right"),
+    [
+        (lambda c: c.agents.create(name="n", wallet_id="w", chain=8453), "chain_id"),
+        (lambda c: c.wallets.connect(address="0x", chain=56, label="l", signature="0x"), "chain_id"),
+        (lambda c: c.wallets.connect_with(SIGNER, label="l", chain=56), "chain_id"),
+        (lambda c: c.wallets.list(chain=56), "chain_id"),
+        (lambda c: c.signals.latest(chain_id=56), "chain"),
+        (lambda c: c.signals.history(chain_id=56), "chain"),
+        (lambda c: c.signals.stream(chain_id=56), "chain"),
+        (lambda c: wallet_message("0x", chain=56), "chain_id"),  # type: ignore[call-arg]
+    ],
+)
+def test_a_chain_by_its_other_name(use: Callable[[Any], object], right: str) -> None:
+    with pytest.raises(TypeError, match=f"here it is called {right}="):
+        use(bot())
+
+
+async def test_a_chain_by_its_other_name_in_async_code() -> None:
+    async with AsyncTradeClient(api_key=KEY, base_url=BASE) as client:
+        with pytest.raises(TypeError, match="here it is called chain="):
+            await client.signals.latest(chain_id=56)  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="here it is called chain_id="):
+            client.wallets.list(chain=56)  # type: ignore[call-arg]
+        assert inspect.iscoroutinefunction(client.agents.create)
+        assert list(inspect.signature(client.signals.latest).parameters) == ["chain", "limit", "min_confidence"]
+
+
+def test_every_method_that_takes_a_chain_knows_both_names() -> None:
+    """A new method joins the table above."""
+    taking = {
+        (name, method)
+        for name in ("account", "agents", "wallets", "trades", "positions", "signals")
+        for method, found in inspect.getmembers(getattr(bot(), name), inspect.ismethod)
+        if not method.startswith("_") and {"chain", "chain_id"} & set(inspect.signature(found).parameters)
+    }
+    assert taking == {
+        *(("agents", "create"), ("wallets", "connect"), ("wallets", "connect_with"), ("wallets", "list")),
+        *(("signals", "latest"), ("signals", "history"), ("signals", "stream")),
+    }
+
+
 @each_of("verb", ["start", "stop", "pause", "resume"])
 def test_what_the_api_cannot_do_to_an_agent(verb: str) -> None:
     agents = bot().agents
@@ -428,6 +471,7 @@ def test_another_unknown_method_is_an_ordinary_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"^'AgentsResource' object has no attribute 'creat'") as caught:
         _ = bot().agents.creat  # type: ignore[attr-defined]
     assert caught.value.name == "creat"
+    assert caught.value.__notes__ == ["hint: it has create"]
 
 
 @each_of("given", [{}, {"risk": {}}, {"risk": Risk()}, {"name": None}])

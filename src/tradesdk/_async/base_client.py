@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from .._http import settings
-from .._http.arguments import flags, wrong_setting
+from .._http.arguments import flags, no_attribute, wrong_setting
 from .._http.parts import loading
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
@@ -87,6 +87,11 @@ class AsyncBaseClient(AsyncConnected):
         """Close the connections. A given `http_client` stays open."""
         if self._owner:
             await self._session.aclose()
+
+    if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(self, name)
 
     def __repr__(self) -> str:
         where = self.base_url if "_session" in vars(self) else "that could not be made"

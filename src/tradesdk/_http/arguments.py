@@ -9,8 +9,10 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from functools import wraps
+from inspect import iscoroutinefunction
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
 from .._values.text import display, is_url, printable, real, wrong_number
 from ..errors import ConfigError, InvalidArgumentError, TradeError
@@ -37,6 +39,39 @@ def wrong_argument(name: str, expected: str, value: object) -> InvalidArgumentEr
 def wrong_setting(name: str, expected: str, value: object) -> ConfigError:
     message, hint = wrong_number(name, expected, value)
     return ConfigError(message, hint=hint)
+
+
+def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
+    """Decorates a function: its TypeError for `not_` names `right`, as the service uses both names for a chain."""
+
+    def named(function: F) -> F:
+        def check(given: Mapping[str, object]) -> None:
+            if not_ in given:
+                raise TypeError(f"{function.__qualname__}() has no argument {not_}=; here it is called {right}=")
+
+        @wraps(function)
+        def called(*args: Any, **given: Any) -> Any:
+            check(given)
+            return function(*args, **given)
+
+        @wraps(function)
+        async def awaited(*args: Any, **given: Any) -> Any:
+            check(given)
+            return await function(*args, **given)
+
+        return cast(F, awaited if iscoroutinefunction(function) else called)
+
+    return named
+
+
+def no_attribute(owner: object, name: str) -> AttributeError:
+    """The error for a name that an object does not have. It lists names that resemble it."""
+    error = AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
+    known = [one for one in dir(type(owner)) if not one.startswith("_")]
+    alike = [one for one in known if len(name) > 3 and not name.startswith("_") and (name in one or one in name)]
+    if alike:
+        error.add_note(f"hint: it has {', '.join(alike)}")
+    return error
 
 
 def is_whole(value: object) -> TypeGuard[int]:

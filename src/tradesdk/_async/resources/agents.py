@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from ..._http.arguments import (
+    argument_called,
     chain,
     comparable,
     confidence,
     identifier,
+    no_attribute,
     optional_identifier,
     optional_text,
     optional_whole,
@@ -36,7 +38,7 @@ class AsyncAgentsResource(AsyncResource):
         def __getattr__(self, name: str) -> NoReturn:
             done = _NOT_IN_THE_API.get(name)
             if done is None:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+                raise no_attribute(self, name)
             error = AttributeError(f"an agent cannot be {done} through the API, which has no endpoint for it")
             until_then = "see its state: client.agents.get(id).status"
             if name in ("pause", "stop"):
@@ -65,6 +67,7 @@ class AsyncAgentsResource(AsyncResource):
         listing = Listing(endpoint("agents"), AgentSummary, {"status": optional_text("status", status)})
         return AsyncPager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
 
+    @argument_called("chain_id", not_="chain")
     async def create(
         self,
         *,

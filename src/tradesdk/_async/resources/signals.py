@@ -6,7 +6,7 @@ import os
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from ..._http.arguments import MAX_PAGE, confidence, optional_identifier, optional_whole, period
+from ..._http.arguments import MAX_PAGE, argument_called, confidence, optional_identifier, optional_whole, period
 from ..._http.arguments import chain as checked_chain
 from ..._http.parts import loading
 from ..._http.request import Listing, endpoint, model_request
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 class AsyncSignalsResource(AsyncResource):
     """`client.signals`: BUY and SELL signals of a chain."""
 
+    @argument_called("chain", not_="chain_id")
     async def latest(
         self, *, chain: int, limit: int | None = None, min_confidence: float | None = None
     ) -> list[Signal]:
@@ -39,6 +40,7 @@ class AsyncSignalsResource(AsyncResource):
         }
         return (await self._session.call(model_request(SignalList, "GET", endpoint("signals"), query=query))).data
 
+    @argument_called("chain", not_="chain_id")
     def history(
         self,
         *,
@@ -111,6 +113,7 @@ class AsyncSignalsResource(AsyncResource):
         max_reconnects: int | None = None,
     ) -> AsyncSignalStream[StreamItem]: ...
 
+    @argument_called("chain", not_="chain_id")
     @loading()
     def stream(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._http.arguments import chain, identifier, required_text
+from ..._http.arguments import argument_called, chain, identifier, required_text
 from ..._http.request import CreateLookup, Listing, endpoint, model_request
 from ...errors import InvalidSignatureError
 from ...models.wallets import Wallet, WalletBalance
@@ -16,6 +16,7 @@ from ..signing import ask_signer
 class AsyncWalletsResource(AsyncResource):
     """`client.wallets`: wallets that agents trade with."""
 
+    @argument_called("chain_id", not_="chain")
     async def connect(self, *, address: str, chain_id: int, label: str, signature: str) -> Wallet:
         """Connect a wallet with a signature made elsewhere (`POST /v1/wallets`).
 
@@ -47,6 +48,7 @@ class AsyncWalletsResource(AsyncResource):
         )
         return await self._session.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, lookup=lookup))
 
+    @argument_called("chain_id", not_="chain")
     async def connect_with(
         self, signer: Signer, *, label: str, chain_id: int = 8453, message: str | None = None
     ) -> Wallet:
@@ -81,6 +83,7 @@ class AsyncWalletsResource(AsyncResource):
             error._set_signed(text, is_default=message is None)
             raise
 
+    @argument_called("chain_id", not_="chain")
     def list(
         self,
         *,

@@ -6,10 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from ..._http.arguments import (
+    argument_called,
     chain,
     comparable,
     confidence,
     identifier,
+    no_attribute,
     optional_identifier,
     optional_text,
     optional_whole,
@@ -37,7 +39,7 @@ class AgentsResource(Resource):
         def __getattr__(self, name: str) -> NoReturn:
             done = _NOT_IN_THE_API.get(name)
             if done is None:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+                raise no_attribute(self, name)
             error = AttributeError(f"an agent cannot be {done} through the API, which has no endpoint for it")
             until_then = "see its state: client.agents.get(id).status"
             if name in ("pause", "stop"):
@@ -66,6 +68,7 @@ class AgentsResource(Resource):
         listing = Listing(endpoint("agents"), AgentSummary, {"status": optional_text("status", status)})
         return Pager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
 
+    @argument_called("chain_id", not_="chain")
     def create(
         self,
         *,

@@ -7,7 +7,7 @@ import os
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from ..._http.arguments import MAX_PAGE, confidence, optional_identifier, optional_whole, period
+from ..._http.arguments import MAX_PAGE, argument_called, confidence, optional_identifier, optional_whole, period
 from ..._http.arguments import chain as checked_chain
 from ..._http.parts import loading
 from ..._http.request import Listing, endpoint, model_request
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class SignalsResource(Resource):
     """`client.signals`: BUY and SELL signals of a chain."""
 
+    @argument_called("chain", not_="chain_id")
     def latest(self, *, chain: int, limit: int | None = None, min_confidence: float | None = None) -> list[Signal]:
         """The newest signals (`GET /v1/signals`).
 
@@ -38,6 +39,7 @@ class SignalsResource(Resource):
         }
         return (self._session.call(model_request(SignalList, "GET", endpoint("signals"), query=query))).data
 
+    @argument_called("chain", not_="chain_id")
     def history(
         self,
         *,
@@ -110,6 +112,7 @@ class SignalsResource(Resource):
         max_reconnects: int | None = None,
     ) -> SignalStream[StreamItem]: ...
 
+    @argument_called("chain", not_="chain_id")
     @loading()
     def stream(
         self,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..._http.arguments import chain, identifier, required_text
+from ..._http.arguments import argument_called, chain, identifier, required_text
 from ..._http.request import CreateLookup, Listing, endpoint, model_request
 from ...errors import InvalidSignatureError
 from ...models.wallets import Wallet, WalletBalance
@@ -17,6 +17,7 @@ from ..signing import ask_signer
 class WalletsResource(Resource):
     """`client.wallets`: wallets that agents trade with."""
 
+    @argument_called("chain_id", not_="chain")
     def connect(self, *, address: str, chain_id: int, label: str, signature: str) -> Wallet:
         """Connect a wallet with a signature made elsewhere (`POST /v1/wallets`).
 
@@ -48,6 +49,7 @@ class WalletsResource(Resource):
         )
         return self._session.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, lookup=lookup))
 
+    @argument_called("chain_id", not_="chain")
     def connect_with(self, signer: Signer, *, label: str, chain_id: int = 8453, message: str | None = None) -> Wallet:
         """Sign the text that proves ownership of a wallet, and connect it (`POST /v1/wallets`).
 
@@ -80,6 +82,7 @@ class WalletsResource(Resource):
             error._set_signed(text, is_default=message is None)
             raise
 
+    @argument_called("chain_id", not_="chain")
     def list(
         self,
         *,

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from typing import Any, Generic, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from ..._http.arguments import argument_called
 from ..._system.interrupts import failures
 from ..._values.frames import hides_locals
 from ..._values.payment import USDC
@@ -263,6 +264,7 @@ def _checked(ready: Opened | str, where: str) -> Opened:
     return ready
 
 
+@argument_called("chain_id", not_="chain")
 def wallet_message(address: str, chain_id: int) -> str:
     """The text to sign to prove that a wallet is yours. The service does not document it; this is our assumption."""
     return f"Trade wallet verification\nAddress: {address}\nChain ID: {chain_id}"
