@@ -225,7 +225,13 @@ while status == signal.SIGKILL:
     file = folder / str(len(found))
     _, status = child(made)
     found.append(left(file))
-print(json.dumps([status, found]))
+parts = sum(name.endswith(".tmp") for name in os.listdir(folder))
+for number in range(len(found)):  # the next run for that file
+    try:
+        keystore.create_keystore(folder / str(number), password, work=2)
+    except Exception as error:
+        assert "exists" in str(error), error
+print(json.dumps([status, found, parts, [name for name in os.listdir(folder) if name.endswith(".tmp")]]))
 """
 
 
@@ -237,10 +243,24 @@ def test_a_kill_leaves_a_whole_keystore_or_none(tmp_path: Path, links: str) -> N
     command = [sys.executable, "-c", KILLED, str(tmp_path), links]
     root = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, timeout=300)
-    status, found = json.loads(done.stdout)
+    status, found, parts, after = json.loads(done.stdout)
+    assert (parts > 3, after) == (True, []), "the next run removes what was left"
     assert (status, found[-1]) == (0, "whole")
     assert len(found) > 8
     assert set(found) == {"missing", "whole"} | ({"0 bytes"} if links == "no links" else set())
+
+
+@POSIX
+def test_what_a_live_process_is_writing_stays(tmp_path: Path) -> None:
+    """A part that is locked is somebody's, another one is what was left; other files have nothing to do with it."""
+    fcntl = pytest.importorskip("fcntl")
+    names = [f"wallet.json.{part}" for part in ("0" * 16 + ".tmp", "1" * 16 + ".tmp", "2.tmp", "backup.tmp")]
+    for name in names:
+        (tmp_path / name).touch()
+    with open(tmp_path / names[0]) as live:
+        fcntl.flock(live, fcntl.LOCK_EX)
+        create_keystore(tmp_path / "wallet.json", PASSWORD, WALLET_KEY, work=2)
+    assert sorted(os.listdir(tmp_path)) == sorted(["wallet.json", names[0], *names[2:]])
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:

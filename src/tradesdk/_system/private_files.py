@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import sys
 
@@ -115,17 +116,17 @@ def replace(path: str, data: bytes) -> None:
 def create_whole(path: str, data: bytes) -> None:
     """Create a file of `data`, readable only for its owner: complete and on disk when this returns, or missing.
 
-    A killed process may leave `….tmp` beside it or, on file systems without hard links, an empty file.
+    On file systems without hard links, a killed process may leave it empty.
     """
-    temp = f"{path}.{os.urandom(8).hex()}.tmp"  # others may be creating the same file
-    file = create(temp)
+    temp, file = _part(path)
     try:
         try:
             if os.name != "nt" and os.fstat(file).st_mode & 0o077:
                 raise OSError(errno.EPERM, "the file system does not keep others out")
             write(file, data)
         finally:
-            os.close(file)
+            if os.name == "nt":  # on Windows, an open file cannot be renamed or removed
+                os.close(file)
         try:
             os.link(temp, path)  # unlike a rename, it does not replace a file
         except FileExistsError:
@@ -141,8 +142,42 @@ def create_whole(path: str, data: bytes) -> None:
     finally:
         with suppress(OSError):
             os.unlink(temp)
+        if os.name != "nt":
+            os.close(file)
     with suppress(OSError):  # the file is there: reporting a failure would be wrong
         sync_folder(os.path.dirname(path))
+
+
+def _part(path: str) -> tuple[str, int]:
+    """A new file beside another one. It is locked while this process lives."""
+    while True:
+        temp = f"{path}.{os.urandom(8).hex()}.tmp"  # others may be creating the same file
+        file = create(temp)
+        if try_lock(file) is not False and os.fstat(file).st_nlink:
+            return temp, file
+        os.close(file)  # before the lock, another process took it for an abandoned one
+
+
+def remove_left(path: str) -> None:
+    """Remove the files that killed processes left in `create_whole`: those that nobody has locked."""
+    folder, name = os.path.split(path)
+    with suppress(OSError):
+        for found in os.listdir(folder):
+            if re.fullmatch(r"\.[0-9a-f]{16}\.tmp", found.removeprefix(name)) and found.startswith(name):
+                with suppress(OSError):
+                    _remove_unlocked(os.path.join(folder, found))
+
+
+def _remove_unlocked(path: str) -> None:
+    if os.name == "nt":  # Windows refuses to remove an open file
+        os.unlink(path)
+        return
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | _FLAGS)
+    try:
+        if try_lock(file):
+            os.unlink(path)
+    finally:
+        os.close(file)
 
 
 def try_lock(file: int) -> bool | None:
