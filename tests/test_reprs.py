@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import pkgutil
-from collections.abc import Callable
 from importlib import import_module
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from tradesdk import Agent, AsyncTradeClient, Budget, Ledger, MarketClient, SystemClock, TradeClient, models
+import tradesdk
+from tradesdk import Agent, AsyncTradeClient, Budget, Ledger, MarketClient, Signal, SystemClock, TradeClient, models
 from tradesdk.models._base import Model
 
 from ._answers import KEY, agent
@@ -54,36 +52,20 @@ def all_models() -> list[type[Model]]:
 
 
 @each_of("model", all_models())
-def test_every_field_has_a_docstring(model: type[Model]) -> None:
-    """Editors and the reference show it."""
-    (body,) = (node.body for node in ast.parse(inspect.getsource(model)).body if isinstance(node, ast.ClassDef))
-    found = {}
-    for field, text in pairwise(body):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            match text:
-                case ast.Expr(ast.Constant(str(doc))):
-                    found[field.target.id] = doc
-    own = set(model.__annotations__) & set(model.model_fields)
-    assert [name for name in own if not found.get(name, "").strip().endswith(".")] == []
+def test_every_field_has_a_description(model: type[Model]) -> None:
+    """The docstring below it, which editors show, is that of the JSON schema."""
+    properties = model.model_json_schema().get("properties", {})
+    assert len(properties) == len(model.model_fields)
+    assert [name for name, one in properties.items() if not one.get("description", "").endswith(".")] == []
 
 
-WRONG_NAMES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
-    "a part of a name": (lambda trade, market: market.prices, "token_avg_prices, token_prices"),
-    "the singular": (lambda trade, market: trade.agent, "agents"),
-    "more than a name": (lambda trade, market: trade.agents.list_all, "list"),
-}
-
-
-@each_of("wrong", WRONG_NAMES)
-def test_a_name_that_does_not_exist_lists_those_like_it(wrong: str) -> None:
-    look, alike = WRONG_NAMES[wrong]
-    with (
-        TradeClient(api_key=KEY, base_url=URL) as trade,
-        MarketClient(base_url=URL, ledger=Ledger.memory()) as market,
-        pytest.raises(AttributeError) as caught,
-    ):
-        look(trade, market)
-    assert caught.value.__notes__ == [f"hint: it has {alike}"]
+def test_descriptions_name_units_and_those_of_a_base_class_hold() -> None:
+    schema = tradesdk.TradeDetail.model_json_schema()["properties"]
+    assert schema["entry_price_usd"]["description"] == "Price at entry, in USD."
+    assert schema["entry_tx_hash"]["description"] == "Hash of the entry's transaction."
+    prices = tradesdk.TokenPrice.model_json_schema()["properties"]
+    assert prices["currentPriceEth"]["description"] == "The price in ETH."
+    assert Signal.model_json_schema()["properties"]["confidence"]["description"].endswith("0.0 to 1.0.")
 
 
 def test_a_pager_that_is_taken_for_a_list_says_what_it_has() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Generic, NoReturn, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, GetJsonSchemaHandler, field_validator
 
 
 def _finite(value: Any) -> Any:
@@ -20,6 +22,25 @@ def _finite(value: Any) -> Any:
         for inner in value:
             _finite(inner)
     return value
+
+
+@cache
+def _docs(model: type[Any]) -> dict[str, str]:
+    """The docstrings below the fields of a model and its bases. It reads their source, so only schemas use it."""
+    import ast
+    import inspect
+
+    found: dict[str, str] = {}
+    for one in reversed(model.__mro__):
+        if not issubclass(one, Model) or "[" in one.__name__:
+            continue
+        (body,) = (node.body for node in ast.parse(inspect.getsource(one)).body if isinstance(node, ast.ClassDef))
+        for field, text in pairwise(body):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                match text:
+                    case ast.Expr(ast.Constant(str(doc))):
+                        found[field.target.id] = " ".join(doc.split())
+    return found
 
 
 class Model(BaseModel):
@@ -36,6 +57,16 @@ class Model(BaseModel):
         defer_build=True,
         protected_namespaces=(),
     )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The schema, with each field's docstring as its description."""
+        found = handler.resolve_ref_schema(handler(schema))
+        for name, field in cls.model_fields.items():
+            shown = found.get("properties", {}).get(field.alias or name)
+            if shown is not None and (text := _docs(cls).get(name)):
+                shown["description"] = text
+        return found
 
     def __repr_args__(self) -> Any:
         """Times in `datetime.UTC`, not in pydantic's own zone."""
