@@ -1,4 +1,4 @@
-"""GETs over connections that stay open, at a cost of a few microseconds each: the server is what is measured."""
+"""GETs over open connections, at a cost of a few microseconds each, to measure the server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Load:
-    """Connections to one server that ask for the same thing again and again, each as soon as it was answered.
+    """Connections to one server that repeat a request, each as soon as it was answered.
 
     They are open within a `with` block. A server that closes one after its answer is asked on a new one.
     """
@@ -33,7 +33,7 @@ class Load:
         self._selector.close()
 
     def run(self, times: int) -> None:
-        """Ask `times` times in all, and have every answer."""
+        """Send `times` requests in all, and read every answer."""
         sent = 0
         idle = [key.fileobj for key in self._selector.get_map().values()]
         for connection in idle[:times]:
@@ -69,7 +69,7 @@ class Load:
 
 
 def is_whole(answer: bytearray) -> bool:
-    """Whether an answer has come to its end, as its head says."""
+    """Whether an answer is complete, by its headers."""
     head, found, content = bytes(answer).partition(b"\r\n\r\n")
     if not found:
         return False

@@ -1,6 +1,6 @@
-"""Measuring side by side: every subject once a round, in a new order each round, so that a busy machine hits all alike.
+"""Measures side by side: every subject once a round, in a new order each round, so that a busy machine affects all.
 
-What counts is CPU time, which neighbours disturb least; the time by the wall is printed beside it.
+What counts is CPU time, which other programs disturb least; wall time is printed beside it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from statistics import median
 
 Probe = Callable[[], tuple[float, float]]
-"""One measurement: seconds of CPU, seconds by the wall."""
+"""One measurement: seconds of CPU, seconds of wall time."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Bar:
-    """`ours` may take at most `factor` times what `peer` takes: of CPU, or by the wall where a server does the work."""
+    """`ours` may take at most `factor` times what `peer` takes: of CPU, or wall time where a server does the work."""
 
     ours: str
     peer: str

@@ -107,7 +107,7 @@ def prism() -> Path | None:
 
 
 class Process:
-    """A server that runs, from the moment that it has answered. Ended by force: nothing of the end is measured."""
+    """A server that runs, from the moment that it has answered. It is killed: its end is not measured."""
 
     def __init__(self, subject: Subject, *, core: int | None = None) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:

@@ -1,4 +1,4 @@
-"""Runs the programs of this folder, all or those that are named, and writes docs/benchmarks.md when it has run all."""
+"""Runs the programs of this folder, all or those that are named, and writes docs/benchmarks.md after a run of all."""
 
 from __future__ import annotations
 

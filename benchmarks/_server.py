@@ -1,6 +1,6 @@
-"""A server that costs next to nothing: it answers every GET with bytes made beforehand, keeping connections alive.
+"""A server that costs almost nothing: it answers every GET with prepared bytes and keeps connections alive.
 
-Lists of trades have 10,000 pages of 100; below `/slow` each takes 5 ms. Prints its port, and ends when its standard
+Lists of trades have 10,000 pages of 100; below `/slow` each takes 5 ms. It prints its port, and ends when its standard
 input does.
 """
 

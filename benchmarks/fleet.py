@@ -1,6 +1,6 @@
 """What a fleet costs in PostgreSQL: a payment's two steps, a claim of the rate limit, growth, refusals, signals.
 
-The peers are SQLite's ledger, synced, and psycopg alone with the same commits, on the same disk. By the wall, because a
+The peers are SQLite's ledger, synced, and psycopg alone with the same commits, on the same disk. Wall time, because a
 server does most of the work. The server is TRADE_FLEET, or else the one that the tests start.
 """
 

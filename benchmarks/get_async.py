@@ -1,7 +1,7 @@
 """Many typed GETs at once, async: ours beside httpx, httpx2 and openai over aiohttp, with 50 and with 200 tasks.
 
-What counts is the CPU time of this process for one call. Ours signs in, may retry, reads the rate limit, and gives a
-typed agent; httpx and httpx2 give a dict. Each client has as many connections as there are tasks.
+What counts is the CPU time of this process for one call. Ours sends a key, retries, reads the rate limit, and returns a
+typed agent; httpx and httpx2 return a dict. Each client has as many connections as there are tasks.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """One typed GET over a connection that stays open: ours against the bare HTTP library with `json.loads`.
 
-Ours signs in, may send again, reads the rate limit, and gives a typed agent; the bare library gives a dict, and so does
-httpx2. The other peers make a GET of their own through their own client, at the same server, with an answer of about
+Ours sends a key, retries, reads the rate limit, and returns a typed agent; the bare library and httpx2 return a dict.
+The other peers make a GET of their own with their own client, to the same server, with an answer of about
 the same size.
 """
 

@@ -1,4 +1,4 @@
-"""What a payment costs in the ledger: submitted, settled, each step synced; and whether that grows.
+"""What a payment costs in the ledger: two synced writes; and whether that grows.
 
 The peer is sqlite3 itself, with one insert and one update of a row of the same size, each committed in the same mode.
 """
@@ -21,7 +21,7 @@ ROUNDS = 60
 TIMES = 5
 SIZES = (1_000, 10_000, 100_000)
 APART = 20
-"""Seconds between the payments that are there already: 180 in the last hour, 100,000 in 23 days."""
+"""Seconds between the existing payments: 180 in the last hour, 100,000 in 23 days."""
 
 
 def bare(path: Path, synchronous: str) -> Callable[[], None]:
@@ -55,10 +55,10 @@ def grown(path: Path, size: int) -> Ledger:
     return ledger
 
 
-def told_by_the_wall(figures: dict[str, Figures], ours: str, peer: str) -> None:
+def print_wall_time(figures: dict[str, Figures], ours: str, peer: str) -> None:
     """Without a bar: most of it is the disk's, and the faster that is, the more of it is ours."""
     ratio = median(a / b for a, b in zip(figures[ours].wall, figures[peer].wall, strict=True))
-    print(f"      by the wall, {ours} = {ratio:.2f} x {peer}\n")
+    print(f"      wall time, {ours} = {ratio:.2f} x {peer}\n")
 
 
 SYNCED, LOOSE = "ledger, synced", "ledger, not synced"
@@ -77,7 +77,7 @@ with tempfile.TemporaryDirectory() as folder:
     print(f"SQLite {sqlite3.sqlite_version}; {TIMES} payments a round")
     bars = [Bar(LOOSE, BARE_LOOSE, 12)]
     held = report("A payment in the ledger: two steps", figures, bars, unit="µs", peers=[])
-    told_by_the_wall(figures, SYNCED, BARE_SYNCED)
+    print_wall_time(figures, SYNCED, BARE_SYNCED)
 
     ledgers = {f"{size:,} payments": grown(place / f"{size}.sqlite3", size) for size in SIZES}
     grown_calls = {name: in_process(partial(written, one), times=TIMES) for name, one in ledgers.items()}

@@ -1,7 +1,7 @@
 """GETs a second that the mock answers on one core, with key, rate limit and state; beside moto's server and Prism.
 
-The server has one core to itself, where the system can tie it to one, and the load comes from the other ones. What
-counts is the CPU time that the server spends on a request: a second of it is what one core gives in a second.
+The server has a core of its own, where the system can bind it to one, and the load comes from the others. What
+counts is the server's CPU time for a request.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ def prepare(server: Process) -> None:
 
 
 def asking(server: Process, load: Load) -> Probe:
-    """CPU of the server for one request, and time by the wall; as many requests as take about `SECONDS`."""
+    """CPU of the server for one request, and wall time; as many requests as take about `SECONDS`."""
     began = time.perf_counter()
     with load:
         load.run(300)
@@ -74,7 +74,7 @@ def fast_enough(figures: dict[str, Figures]) -> bool:
     """Print requests a second for each, and verdicts for the mock's."""
     held = True
     width = max(map(len, figures))
-    print(f"{'':{width}}  {'a s of CPU':>10}  {'a s by the wall':>15}")
+    print(f"{'':{width}}  {'a CPU second':>10}  {'  a wall second':>15}")
     for name, taken in figures.items():
         print(f"{name:{width}}  {1 / median(taken.cpu):10,.0f}  {1 / median(taken.wall):15,.0f}")
     print()
@@ -90,7 +90,7 @@ if not sys.platform.startswith("linux"):
 cores = sorted(os.sched_getaffinity(0))
 server_core = cores[0] if len(cores) > 1 else None
 if server_core is None:
-    print("(one core for both sides: the figures by the wall are worth little)")
+    print("(one core for both sides: wall times mean little)")
 else:
     os.sched_setaffinity(0, set(cores[1:]))
 peers = [name for name in ("starlette", "uvicorn", "moto") if installed(name)]

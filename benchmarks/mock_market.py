@@ -1,6 +1,6 @@
 """The mock's market: a simulated day, a page from the middle of a million signals, ten thousand agents in one world.
 
-The requests are put to the service itself, without a socket: what they take over HTTP, mock_gets.py measures.
+The requests go to the service without a socket; mock_gets.py measures them over HTTP.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def simulated_days() -> bool:
             taken.append(timed(lambda: ask(mock, "/v1/positions")))
         there = mock.status()
         day = median(cpu for cpu, _ in taken)
-        print(f"a simulated day: {day:.2f} s of CPU, {median(wall for _, wall in taken):.2f} s by the wall")
+        print(f"a simulated day: {day:.2f} s of CPU, {median(wall for _, wall in taken):.2f} s of wall time")
         print(
             f"   after {DAYS} days: {there['signals']:,} signals, {there['trades']:,} trades, {there['agents']} agents"
         )
@@ -103,7 +103,7 @@ def a_million_signals() -> bool:
             bare.close()
             print(f"{mock.status()['signals']:,} signals, the file has {file.stat().st_size / 2**20:.0f} MiB")
             page = median(figures[ours].wall)
-            return verdict(page < PAGE_BAR, f"{ours}: {page * 1e3:.2f} ms by the wall  (bar {PAGE_BAR * 1e3:.0f} ms)")
+            return verdict(page < PAGE_BAR, f"{ours}: {page * 1e3:.2f} ms of wall time  (bar {PAGE_BAR * 1e3:.0f} ms)")
 
 
 def ten_thousand_agents() -> None:
@@ -147,14 +147,14 @@ def ten_thousand_agents() -> None:
             ("one agent", 0, f"/v1/agents/{some}"),
         ):
             cpu, wall = timed(later(seconds, call))
-            print(f"{name:28}{cpu * 1e3:10.1f} ms of CPU {wall * 1e3:10.1f} ms by the wall")
+            print(f"{name:28}{cpu * 1e3:10.1f} ms of CPU {wall * 1e3:10.1f} ms of wall time")
         for name, more, path in (
             ("a change of one agent", {"body": {"max_positions": 4}, "method": "PATCH"}, f"/v1/agents/{some}"),
             ("aggregate metrics", {"body": {}}, "/v1/aggregate-metrics"),
             ("top performers", {"body": {"sortBy": "ROI"}}, "/v1/top-performers"),
         ):
             cpu, wall = timed(later(0, path, **more))
-            print(f"{name:28}{cpu * 1e3:10.1f} ms of CPU {wall * 1e3:10.1f} ms by the wall")
+            print(f"{name:28}{cpu * 1e3:10.1f} ms of CPU {wall * 1e3:10.1f} ms of wall time")
         print(f"{mock.status()['trades']:,} trades")
 
 

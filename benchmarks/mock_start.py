@@ -1,7 +1,7 @@
 """What the mock costs until it answers: CPU of a fresh process up to its first answer, and the same without a socket.
 
-Listening isn't enough: the kernel accepts connections before a server looks at them. So each is asked for something
-until it answers, and is then ended by force, which adds nothing.
+Listening isn't enough: the kernel accepts connections before a server reads them. So requests are sent until one
+is answered, and the server is then killed, which adds nothing.
 """
 
 import sys
@@ -28,7 +28,7 @@ IN_PROCESS = {
 
 
 def until_answer(subject: Subject) -> Probe:
-    """CPU of the server's whole life, which ends with its first answer; by the wall, until that answer was here."""
+    """CPU of the server's whole life, which ends with its first answer; wall time until that answer has arrived."""
 
     def probe() -> tuple[float, float]:
         server = Process(subject)

@@ -1,8 +1,8 @@
-"""Many live streams at once: each must get every signal once and in order. The server has one core to itself.
+"""Many live streams at once: each must get every signal once and in order. The server has a core of its own.
 
     mock_streams.py [--streams 1000] [--seconds 60]
 
-A signal is published every second. The client is another process: it reads raw sockets, and only picks out the ids.
+A signal is published every second. The client is another process: it reads raw sockets, and parses only the ids.
 """
 
 import argparse

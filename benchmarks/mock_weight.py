@@ -1,6 +1,6 @@
 """What the extra `mock` adds to an installation: MiB of site-packages in fresh environments, compiled code included.
 
-Without the extra, the mock works all the same inside a program; the extra is what serves it on a port.
+Without the extra, the mock still works in process; the extra serves it on a port.
 """
 
 import importlib.metadata

@@ -1,7 +1,7 @@
-"""A whole paid call, from the question to the answer, beside the official x402 client with requests and with httpx.
+"""A whole paid call, from the request to the answer, beside the official x402 client with requests and with httpx.
 
-The mock sells, in a process of its own. The official clients keep no ledger: ours is in memory, or in a file where each
-of its two writes is synced, which is by the wall. The ledger's steps as such are in `ledger_write` and `fleet`.
+The mock is another process. The official clients keep no ledger. Ours is in memory, or in a file where each
+of its two writes is synced; that row counts wall time. `ledger_write` and `fleet` measure the ledger alone.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ with tempfile.TemporaryDirectory() as folder, served(subjects(Path(folder))["the
                 figures[FILE].wall, figures[REQUESTS].wall, figures[COMMIT].wall, strict=True
             )
         ]
-        text = f"by the wall, {FILE} = {REQUESTS} and {max(0.0, median(more)):.2f} synced commits  (bar {COMMITS:g})"
+        text = f"wall time, {FILE} = {REQUESTS} and {max(0.0, median(more)):.2f} synced commits  (bar {COMMITS:g})"
         held &= verdict(median(more) <= COMMITS, text)
     memory.close()
     file.close()

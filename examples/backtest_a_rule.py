@@ -1,15 +1,15 @@
-"""A rule tried on a month of signals: what it would have earned, and what just holding the tokens would.
+"""Backtests a rule on a month of signals, beside simply holding the tokens.
 
     python backtest_a_rule.py [--seed 7] [--days 30]     of the mock's market
 
-The rule goes with the trend: it buys on a sure BUY above the average of the prices that it has seen so far, and sells
-on a sure SELL below that average, or when the price is beyond its stop or its target.
+The rule follows the trend: it buys on a confident BUY above the average of the prices so far, and sells
+on a confident SELL below that average, or when the price is beyond its stop or its target.
 
-It can't look ahead. Signals are handed to it one by one, oldest first, as a stream would. The price that it decides on
-is never the one that it gets: that is the price of the token's next signal. Every trade costs a fee. And the tokens are
+It can't look ahead. It gets the signals one by one, oldest first, as from a stream. It does not trade at the price
+that it decides on, but at that of the token's next signal. Every trade costs a fee. The tokens are
 those that had signals before the first day.
 
-With TRADE_API_KEY and TRADE_BASE_URL set it reads the service's history, with neither that of a mock in this process.
+With TRADE_API_KEY and TRADE_BASE_URL set, it reads the service's history; without both, that of a mock in this process.
 """
 
 import argparse
@@ -28,17 +28,17 @@ from tradesdk import Signal, TradeClient
 from tradesdk_mock import MockClock, MockService
 
 BASE, DAY = 8453, 86_400.0
-MONEY = 10_000.0  # USD to begin with, an equal part for each token
-BORN = 1_800_000_000  # where the mock's clock stands first: 2027-01-15 08:00 UTC
+MONEY = 10_000.0  # USD at the start, divided equally among the tokens
+BORN = 1_800_000_000  # the mock's first time: 2027-01-15 08:00 UTC
 
 
 @dataclass(frozen=True)
 class Rule:
     """The settings of the rule. All are shares of 1, except `memory`."""
 
-    confidence: float = 0.8  # the least confidence that it acts on
-    memory: float = DAY  # seconds over which it averages prices; an older one counts less and less
-    margin: float = 0.03  # the least distance of a price from the average
+    confidence: float = 0.8  # minimum confidence
+    memory: float = DAY  # seconds over which it averages prices; older ones count less
+    margin: float = 0.03  # minimum distance of a price from the average
     stop: float = 0.06  # below the entry
     target: float = 0.3  # above the entry
     fee: float = 0.003  # of what is bought or sold
@@ -46,25 +46,25 @@ class Rule:
 
 @dataclass
 class Result:
-    """What came of it: trades that are over, and after each signal what the money was worth."""
+    """Closed trades, and what the money was worth after each signal."""
 
     money: float
-    trades: list[float] = field(default_factory=list)  # what each earned, as a share, after fees
+    trades: list[float] = field(default_factory=list)  # the return of each, as a share, after fees
     times: list[float] = field(default_factory=list)
     worth: list[float] = field(default_factory=list)
-    held: list[float] = field(default_factory=list)  # the same money, if it buys at the first signal and holds
+    held: list[float] = field(default_factory=list)  # the same if the token is bought at the first signal and held
 
 
 class Purse:
-    """The part of the money that trades one token."""
+    """The money for one token."""
 
     def __init__(self, rule: Rule, money: float) -> None:
         self.rule, self.money, self.units = rule, money, 0.0
         self.spent = self.entry = 0.0  # on these units; their price
         self.wanted: str | None = None  # BUY or SELL, at the next price
-        self.average = self.seen = 0.0  # of prices so far; when the latest was
-        self.worth = self.held = money  # now; what the same money would be that holds
-        self.holds = 0.0  # units of that
+        self.average = self.seen = 0.0  # of the prices so far; the time of the last one
+        self.worth = self.held = money  # now; and if the token is held
+        self.holds = 0.0  # units that are then held
         self.result = Result(money)
 
     def take(self, signal: Signal) -> None:
@@ -99,7 +99,7 @@ class Purse:
 
 @dataclass(frozen=True)
 class Run:
-    """The results of all tokens, by address (anybody may give a token the symbol of another one), and together."""
+    """The results of all tokens, by address (symbols are not unique), and together."""
 
     symbols: dict[str, str]
     tokens: dict[str, Result]
@@ -107,7 +107,7 @@ class Run:
 
 
 def run(symbols: dict[str, str], signals: Iterable[Signal], rule: Rule) -> Run:
-    """Take the signals of these tokens in the order of time, from wherever they come: the history, a file, a stream."""
+    """Take the signals of these tokens in order of time, from any source: the history, a file, a stream."""
     purses = {address: Purse(rule, MONEY / len(symbols)) for address in symbols}
     together = Result(MONEY)
     for signal in signals:
@@ -122,7 +122,7 @@ def run(symbols: dict[str, str], signals: Iterable[Signal], rule: Rule) -> Run:
 
 
 def tokens_before(client: TradeClient, start: float, count: int) -> dict[str, str]:
-    """Symbols by address of the tokens that had the latest signals before the start. Later ones would be a hint."""
+    """Symbols by address of the tokens that had the latest signals before the start. Later ones would look ahead."""
     found: dict[str, str] = {}
     for signal in client.signals.history(chain=BASE, end=start, max_items=1_000):
         found.setdefault(signal.token_address, signal.token_symbol)
@@ -145,11 +145,11 @@ def backtest(client: TradeClient, start: float, end: float, count: int, rule: Ru
 
 
 def on_mock(seed: int, days: float, count: int, rule: Rule) -> Run:
-    """The same on a mock, whose clock is moved on by those days."""
+    """The same on a mock whose clock is moved by those days."""
     with (
         MockService(seed=seed, clock=MockClock(BORN)) as mock,
         httpx.Client(transport=mock.transport(), timeout=120) as http,
-        # On the plan enterprise: on another one it would wait for its rate limit now and then, in the mock's time.
+        # On the plan enterprise: others would sometimes wait for the rate limit, in the mock's time.
         TradeClient(api_key="mock_read_enterprise_me", base_url=mock.url, http_client=http, clock=mock.clock) as client,
     ):
         mock.clock.advance(days * DAY)
@@ -157,7 +157,7 @@ def on_mock(seed: int, days: float, count: int, rule: Rule) -> Run:
 
 
 def drawdown(values: Sequence[float]) -> float:
-    """The deepest fall below an earlier high, as a share of that high."""
+    """The largest drop from an earlier high, as a share of that high."""
     return max((1 - value / high for value, high in zip(values, accumulate(values, max), strict=True)), default=0.0)
 
 
@@ -165,7 +165,7 @@ HEAD = ("signals", "trades", "won", "rule", "rule fell", "holding", "holding fel
 
 
 def figures(result: Result) -> list[str]:
-    """A row below HEAD: trades that are over, the return of each and how deep it fell."""
+    """A row below HEAD: closed trades, and the return and the largest drop of both."""
     trades = result.trades
     won = f"{sum(trade > 0 for trade in trades) / len(trades):.0%}" if trades else "-"
     shown = [f"{len(result.times):,}", f"{len(trades)}", won]
@@ -179,7 +179,7 @@ def print_row(name: str, cells: Sequence[str]) -> None:
 
 
 def round_numbers(low: float, high: float) -> list[float]:
-    """A handful of them between two."""
+    """About six round numbers between two."""
     least = (high - low) / 6 or 1.0
     power = 10.0 ** math.floor(math.log10(least))
     step = next(power * size for size in (1, 2, 5, 10) if power * size >= least)
@@ -187,7 +187,7 @@ def round_numbers(low: float, high: float) -> list[float]:
 
 
 def plot(result: Result, title: str) -> None:
-    """Both lines; in colors only where somebody can see them."""
+    """Both lines; in color only on a terminal."""
     try:
         import plotext  # type: ignore[import-untyped]
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""A bot that follows signals, and ends on Ctrl-C and SIGTERM: without a traceback, and the next run continues.
+"""A bot that follows signals and ends cleanly on Ctrl-C and SIGTERM: no traceback, and the next run continues.
 
     python bot.py
 
@@ -13,7 +13,7 @@ def stop(number: int, frame: object) -> None:
     sys.exit(0)  # leaves every `with`: the stream is closed, and its position saved
 
 
-if __name__ == "__main__":  # first of all: imports take a while, and a signal may come meanwhile
+if __name__ == "__main__":  # before the imports, which take a while
     signal.signal(signal.SIGINT, stop)  # Ctrl-C
     signal.signal(signal.SIGTERM, stop)  # systemd, Docker, kill
 

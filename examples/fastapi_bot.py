@@ -1,4 +1,4 @@
-"""A bot inside a FastAPI app: signals come in the background, requests read them, and a shutdown ends the stream.
+"""A bot in a FastAPI app: a task follows signals, requests read them, and a shutdown ends the stream.
 
     pip install fastapi uvicorn
     uvicorn --app-dir examples fastapi_bot:app
@@ -21,12 +21,12 @@ BASE = 8453
 
 
 async def follow(client: AsyncTradeClient, latest: deque[StreamSignal]) -> None:
-    """Keep the latest signals, newest first. Reconnects and gaps are the stream's matter."""
+    """Keep the latest signals, newest first. The stream handles reconnects and gaps."""
     try:
         async with client.signals.stream(chain=BASE) as stream:
             async for signal in stream:
                 latest.appendleft(signal)
-    except TradeError as error:  # such as a revoked key: it does not come back by itself
+    except TradeError as error:  # such as a revoked key: a retry can't fix it
         logging.getLogger(__name__).error("the stream has ended: %s", error)
         raise
 
@@ -49,7 +49,7 @@ app = FastAPI(lifespan=lifespan)
 
 @app.get("/health")
 async def health(request: Request) -> dict[str, str]:
-    """503 when the stream has ended, so that whoever looks after the bot starts it again."""
+    """503 when the stream has ended, so that a supervisor restarts the bot."""
     if request.app.state.following.done():
         raise HTTPException(503, "the stream has ended")
     return {"status": "ok"}

@@ -1,6 +1,6 @@
 """A bot for many machines: each signal is acted on by one of them, under one budget and one rate limit.
 
-With TRADE_FLEET and TRADE_BASE_URL set it is one member of the group `bots`. Start it on every machine, and on two of
+With TRADE_FLEET and TRADE_BASE_URL set, it is a member of the group `bots`. Start it on every machine, and on two of
 them `trade fleet relay --chain base`.
 """
 
@@ -20,7 +20,7 @@ def act_on_signals(count: int | None = None) -> None:
                 again = " (another member may have seen it)" if signal.redelivered else ""
                 print(f"{signal.direction:<4} {signal.token_symbol:<7} {signal.confidence:.0%}{again}")
             if number == count:
-                break  # the end of the block marks it as done, as asking for the next one does
+                break  # the end of the block marks the last one as done, too
 
 
 if __name__ == "__main__":

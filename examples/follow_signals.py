@@ -1,8 +1,8 @@
-"""Follow the live stream of signals, blocking, with a checkpoint: what came while it was not running comes first.
+"""Follow the live stream of signals, blocking, with a checkpoint: signals that were missed between two runs come first.
 
-With TRADE_API_KEY and TRADE_BASE_URL set it follows the service until Ctrl-C and remembers where it is. With neither it
-plays on a mock in this process, which takes a second: the stream is cut, cannot be opened at first, and later the whole
-program is away for a minute.
+With TRADE_API_KEY and TRADE_BASE_URL set, it follows the service until Ctrl-C and saves its position. Without both, it
+runs on a mock in this process, which takes a second: the stream is cut, cannot be opened at first, and later the
+program stops for a minute.
 """
 
 import logging

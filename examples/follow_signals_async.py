@@ -1,7 +1,7 @@
 """Follow the live streams of both chains at once, async, in one task group that ends cleanly.
 
-With TRADE_API_KEY and TRADE_BASE_URL set it follows the service until Ctrl-C or SIGTERM. With neither it plays on a
-mock in this process, which takes a second: one of the streams is cut, and after ten signals somebody asks for the end.
+With TRADE_API_KEY and TRADE_BASE_URL set, it follows the service until Ctrl-C or SIGTERM. Without both, it runs on a
+mock in this process, which takes a second: one of the streams is cut, and after ten signals it ends.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ async def main() -> None:
     if {"TRADE_API_KEY", "TRADE_BASE_URL"} & os.environ.keys():
         end = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
-            with suppress(NotImplementedError):  # Windows: there Ctrl-C cancels everything, which is clean as well
+            with suppress(NotImplementedError):  # on Windows, Ctrl-C cancels all tasks, which is clean too
                 asyncio.get_running_loop().add_signal_handler(number, end.set)
         async with AsyncTradeClient() as client:
             await follow(client, list(CHAINS), show, end)
@@ -79,5 +79,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    logging.getLogger("tradesdk").setLevel(logging.ERROR)  # that a stream is opened again is no news here
+    logging.getLogger("tradesdk").setLevel(logging.ERROR)  # hides the warnings about reconnects
     asyncio.run(main())

@@ -1,7 +1,7 @@
 """Paid market data about many tokens, async: batches under one limit, and a job that continues where it ended.
 
-With TRADE_WALLET_KEY and TRADE_MARKET_BASE_URL (or TRADE_BASE_URL) set it pays the service $0.33 in USDC, once: when it
-runs again the job has everything. With none of them it pays a mock server that it starts itself, in play money.
+With TRADE_WALLET_KEY and TRADE_MARKET_BASE_URL (or TRADE_BASE_URL) set, it pays the service $0.33 in USDC, once: when
+it runs again, the job has everything. Without them, it starts a mock server and pays it in play money.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ async def prices(market: AsyncMarketClient, *, max_total: str) -> None:
 
 
 async def rehearse() -> None:
-    """Two runs, as they might be two nights of a cron job: all that they share is the ledger's file."""
+    """Two runs, such as two nights of a cron job. They share only the ledger's file."""
     with (
         tempfile.TemporaryDirectory() as folder,
         MockServer(seed=7, clock=MockClock(1_795_262_400)) as server,

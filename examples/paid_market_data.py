@@ -1,7 +1,7 @@
 """Paid market data, blocking: a quote, a purchase under a budget, its receipt, a refusal, a payment in doubt.
 
-With TRADE_WALLET_KEY and TRADE_MARKET_BASE_URL (or TRADE_BASE_URL) set it pays the service $0.12 in USDC; with none of
-them a mock server that it starts itself, in play money.
+With TRADE_WALLET_KEY and TRADE_MARKET_BASE_URL (or TRADE_BASE_URL) set, it pays the service $0.12 in USDC; without
+them, a mock server that it starts, in play money.
 """
 
 import logging
@@ -91,7 +91,7 @@ if __name__ == "__main__":
         with MarketClient(budget=BUDGET) as market:
             try:
                 tour(market)
-            except PaymentRefusedError as refusal:  # the day's budget is used up after two tours, for example
+            except PaymentRefusedError as refusal:  # for example, the day's budget is used up after two tours
                 sys.exit(f"not paid, nothing was signed: {refusal.message}\nwhat to do: {refusal.hint}")
     else:
         rehearse()

@@ -3,7 +3,7 @@
     python quickstart_async.py            read
     python quickstart_async.py --write    also create an agent, and delete it: this changes the account
 
-With TRADE_API_KEY and TRADE_BASE_URL set it uses the service; without both it starts a mock server, and always writes.
+With TRADE_API_KEY and TRADE_BASE_URL set, it uses the service; without both, it starts a mock, and always writes.
 The new agent stays idle, so it trades nothing.
 """
 

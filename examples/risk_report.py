@@ -1,8 +1,8 @@
-"""What is at risk: how agents did on closed trades, and how far open positions are from their stops.
+"""A risk report: results of closed trades by agent, and how far open positions are from their stops.
 
-With TRADE_API_KEY and TRADE_BASE_URL set it talks to the service, with neither to a mock server that it starts itself.
-It only reads, so a read-only key is enough. It ends with 1 when a position is within 1 % of its stop: a cron job can
-raise an alarm from that.
+With TRADE_API_KEY and TRADE_BASE_URL set, it reads the service; without both, a mock server that it starts.
+A read-only key is enough. The exit code is 1 when a position is within 1 % of its stop: a cron job can
+use that as an alarm.
 """
 
 import os

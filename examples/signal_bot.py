@@ -1,13 +1,13 @@
-"""A small bot that trades on paper, and acts on each signal exactly once, whatever happens to it: kill -9 included.
+"""A small bot that trades on paper and acts on each signal exactly once, even after kill -9.
 
     python signal_bot.py [BOOK.sqlite3]
 
-What makes that so: a signal's id and what was done on it are written in one transaction, and only then is the signal
-acknowledged. Killed in between, the bot is given the signal again, and finds its id in the book.
+It writes a signal's id and its action in one transaction, and then acknowledges the signal. If it is killed in between,
+the signal comes again, and its id is in the book.
 
-With TRADE_API_KEY and TRADE_BASE_URL set it follows the service until Ctrl-C or SIGTERM; how far it got is in a
-second file beside the book, BOOK.checkpoint.json. With neither it plays on a mock in this process, which takes a
-second, and crashes on the way.
+With TRADE_API_KEY and TRADE_BASE_URL set, it follows the service until Ctrl-C or SIGTERM; its position is in a
+second file beside the book, BOOK.checkpoint.json. Without both, it runs on a mock in this process, which takes a
+second, and crashes once.
 """
 
 import logging
@@ -26,10 +26,10 @@ from tradesdk import Clock, Gap, StreamSignal, SystemClock, TradeClient
 from tradesdk_mock import MockClock, MockService
 
 BASE = 8453
-SURE = 0.7  # the least confidence that it acts on
+SURE = 0.7  # minimum confidence
 STAKE = 100.0  # USD for each BUY
-MOST = 5  # stakes at a time
-STALE = 300.0  # seconds after which nothing is bought any more: after a night without the bot, prices are others
+MOST = 5  # maximum of open stakes
+STALE = 300.0  # seconds; an older BUY is ignored, as the price has changed
 
 TABLES = """
     CREATE TABLE IF NOT EXISTS taken (signal_id TEXT PRIMARY KEY, time REAL NOT NULL, action TEXT NOT NULL) STRICT;
@@ -44,7 +44,7 @@ class Book:
     """What the bot has done and what it holds, in a file."""
 
     def __init__(self, file: Path) -> None:
-        self._database = sqlite3.connect(file, isolation_level=None)  # so that BEGIN and COMMIT stand where they stand
+        self._database = sqlite3.connect(file, isolation_level=None)  # BEGIN and COMMIT are written out below
         self._database.executescript(TABLES)
 
     def take(self, signal: StreamSignal, now: float) -> str | None:
@@ -82,12 +82,12 @@ class Book:
         return "nothing to do"
 
     def missed(self, gap: Gap) -> None:
-        """Signals may be missing from that time: somebody should look at the positions."""
+        """Signals of that time may be missing: check the positions."""
         row = [gap.start.isoformat(), gap.end.isoformat(), gap.reason]
         self._database.execute("INSERT INTO missed VALUES (?, ?, ?)", row)
 
     def positions(self) -> dict[str, str]:
-        """Symbols of what it holds, by address: anybody may give a token the symbol of another one."""
+        """Symbols of what it holds, by address (symbols are not unique)."""
         return dict(self._database.execute("SELECT token, symbol FROM positions ORDER BY rowid"))
 
     def taken(self) -> int:
@@ -127,11 +127,11 @@ def run(
 
 
 class Crash(Exception):
-    """What stands for kill -9 in the rehearsal."""
+    """Raised in the rehearsal instead of kill -9."""
 
 
 def rehearse() -> None:
-    """Two runs, and between them the worst moment for a crash: the signal is in the book, but not acknowledged."""
+    """Two runs. The first crashes at the worst moment: the signal is in the book, but not acknowledged."""
     clock = MockClock(1_800_000_000)
 
     def until(lines: int) -> Callable[[str], None]:

@@ -1,4 +1,4 @@
-"""Stop everything: no agent opens a position any more. And back, to what each agent had before.
+"""Stop all agents from opening positions, and undo that.
 
     python stop_everything.py stop [FILE]
     python stop_everything.py back [FILE]
@@ -18,27 +18,27 @@ NONE = 1.0  # no signal has more confidence
 
 
 def stop(client: TradeClient, file: Path) -> bool:
-    """Raise the least confidence of all agents; True when it worked for all. Run it again if it was interrupted."""
+    """Raise the `min_confidence` of all agents; True when it worked for all. Run it again if it was interrupted."""
     saved = read(file)
     agents = [client.agents.get(summary.id) for summary in client.agents.list()]
     for agent in agents:
-        saved.setdefault(agent.id, agent.min_confidence)  # of an earlier run: what was there before that
+        saved.setdefault(agent.id, agent.min_confidence)  # keeps the values of an interrupted run
     half = file.with_name(f"{file.name}.new")
     half.write_text(json.dumps(saved, indent=2), encoding="utf-8")
-    os.replace(half, file)  # before the first change, and whole
+    os.replace(half, file)  # complete before the first change
     failed = 0
     for agent in agents:
         try:
             client.agents.update(agent.id, min_confidence=NONE)
             print(f"{agent.name} ({agent.status}): {saved[agent.id]:g} → {NONE:g}")
-        except TradeError as error:  # the others are stopped all the same
+        except TradeError as error:  # the other agents are still stopped
             failed += 1
             print(f"{agent.name} ({agent.status}): NOT stopped: {error}")
     return not failed
 
 
 def back(client: TradeClient, file: Path) -> None:
-    """Put back what each agent had. What somebody changed meanwhile stays."""
+    """Restore each agent's value, unless it was changed since."""
     for agent_id, before in read(file).items():
         try:
             agent = client.agents.get(agent_id)

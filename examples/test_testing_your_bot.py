@@ -1,10 +1,10 @@
-"""Tests of the bot in testing_your_bot.py, as you may write them for yours.
+"""Tests of the bot in testing_your_bot.py, as a model for yours.
 
     pytest test_testing_your_bot.py
 
-`trade_mock` comes from the pytest plugin of tradesdk_mock: a service for this test alone, in this process, with state
-and the rules of the real one. Its clock stands still, and whoever waits moves it on, so no test takes time. Its market
-is silent until the test speaks. The mark fills the account `me` with wallets and agents.
+`trade_mock` comes from the pytest plugin of tradesdk_mock: a service for one test, in this process, with state
+and the rules of the real one. Its clock is frozen, and a wait moves it, so no test takes time. Its market
+publishes only the test's signals. The mark gives the account `me` wallets and agents.
 """
 
 from collections.abc import Iterator
@@ -95,7 +95,7 @@ def test_an_hour_without_the_service_costs_no_signal(bot: Bot, trade_mock: MockS
     trade_mock.assert_requested("PATCH", times=0)
     trade_mock.remove_fault(outage.id)
     bot.run(60)
-    trade_mock.assert_requested("PATCH", status=200, times=1)  # 2 % -> 1 %, and there it stays
+    trade_mock.assert_requested("PATCH", status=200, times=1)  # 2 % -> 1 %, the minimum
     assert size(bot) == 1
 
 

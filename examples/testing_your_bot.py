@@ -1,13 +1,13 @@
-"""A small bot. It keeps one agent, and makes that agent careful or bold as sure signals come in.
+"""A small bot that changes the risk of one agent when confident signals come.
 
-A sure SELL on its chain halves the agent's position size, a sure BUY doubles it, between 1 % and 8 %. A signal counts
-once, whatever happens: an answer that is lost, an hour without the service, a history that is behind.
+A confident SELL on its chain halves the agent's position size, a confident BUY doubles it, between 1 % and 8 %. A
+signal counts once, even after a lost answer, an hour without the service, or with a history that is behind.
 
     python testing_your_bot.py          follow the signals until Ctrl-C
-    python testing_your_bot.py brake    something is wrong: all agents down to 1 %, at once
+    python testing_your_bot.py brake    in an emergency: all agents to 1 %, at once
 
-With TRADE_API_KEY and TRADE_BASE_URL set it talks to the service. With neither it plays ten minutes on a mock in this
-process, which takes a second. How such a bot is tested is shown in test_testing_your_bot.py.
+With TRADE_API_KEY and TRADE_BASE_URL set, it uses the service. Without both, it runs ten minutes on a mock in this
+process, which takes a second. Its tests are in test_testing_your_bot.py.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ CHAIN = 8453
 SURE = 0.9
 SMALLEST, USUAL, LARGEST = 1.0, 2.0, 8.0  # percent of the balance for one position
 EVERY = 10.0  # seconds between two looks at the signals
-OVERLAP = 120.0  # seconds that every look goes back: what is in the history late is found all the same
+OVERLAP = 120.0  # seconds that each look goes back, to find late signals
 
 
 def next_size(size: float, direction: str) -> float:
-    """The position size after a sure signal."""
+    """The position size after a confident signal."""
     if direction == "SELL":
         return max(size / 2, SMALLEST)
     return min(size * 2, LARGEST) if direction == "BUY" else size
@@ -61,7 +61,7 @@ class Bot:
         wallet = self.client.wallets.list(chain_id=CHAIN).first()
         if wallet is None:
             raise LookupError(f"no wallet on chain {CHAIN}: connect one first")
-        # If the answer is lost, the client checks before it sends this again: there won't be two agents.
+        # If the answer is lost, the client checks before it sends this again, so there are never two agents.
         return self.client.agents.create(
             name=NAME,
             wallet_id=wallet.id,
@@ -71,7 +71,7 @@ class Bot:
         )
 
     def step(self) -> None:
-        """Take every sure signal that is new, oldest first."""
+        """Take every new confident signal, oldest first."""
         now = self.clock.now()
         signals = list(self.client.signals.history(chain=CHAIN, start=self.since))
         for signal in reversed(signals):
@@ -96,7 +96,7 @@ class Bot:
         self.say(f"{signal.direction:<4} {signal.token_symbol} {signal.confidence:.0%}: size {size:g} -> {wanted:g} %")
 
     def run(self, seconds: float = float("inf")) -> None:
-        """Follow the signals for this time. Only a refused key ends it earlier; other errors are retried."""
+        """Follow the signals for this long. Only a refused key ends it earlier; other errors are retried."""
         end = self.clock.now() + seconds
         while self.clock.now() < end:
             try:
@@ -118,7 +118,7 @@ async def brake(client: AsyncTradeClient) -> list[str]:
 
 
 def rehearse(seconds: float) -> None:
-    """Run on a mock whose clock stands still, so that waiting takes no time."""
+    """Run on a mock with a frozen clock, so that waits take no time."""
     from tradesdk_mock import MockClock, MockService
 
     clock = MockClock(1_800_000_000)

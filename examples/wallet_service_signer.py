@@ -1,8 +1,8 @@
-"""A wallet service signs the payments: the key stays there, and the service's policy sees each amount and recipient.
+"""Pay with a wallet service: the key stays there, and its policy sees each amount and recipient.
 
-`PrivySigner` follows Privy's REST API (docs.privy.io, `eth_signTypedData_v4`); for another service change one request.
+`PrivySigner` follows Privy's REST API (docs.privy.io, `eth_signTypedData_v4`); for another service, change one request.
 With PRIVY_APP_ID, PRIVY_APP_SECRET, PRIVY_WALLET_ID, PRIVY_WALLET_ADDRESS and TRADE_MARKET_BASE_URL (or TRADE_BASE_URL)
-set it pays $0.03 in USDC; with none of them it starts a mock server and a stand-in for Privy, in play money.
+set, it pays $0.03 in USDC; without them, it starts a mock server and a stand-in for Privy, in play money.
 """
 
 import json
@@ -65,7 +65,7 @@ def buy(market: MarketClient, tokens: list[str]) -> None:
 
 
 class StandIn(BaseHTTPRequestHandler):
-    """Plays Privy: one wallet, and a policy that allows at most $0.05 a payment."""
+    """A stand-in for Privy: one wallet, and a policy that allows at most $0.05 a payment."""
 
     wallet: Any
 
@@ -91,7 +91,7 @@ class StandIn(BaseHTTPRequestHandler):
 
 def rehearse() -> None:
     """A purchase, and one that the wallet's policy refuses."""
-    from eth_account import Account  # takes a second to load, and a real wallet service does without
+    from eth_account import Account  # takes a second to load; only the stand-in needs it
 
     StandIn.wallet = Account.from_key("0x" + "01" * 32)
     with ThreadingHTTPServer(("127.0.0.1", 0), StandIn) as privy, MockServer(seed=7) as server:

@@ -1,4 +1,4 @@
-"""Writes down every command, option and field, for completion: src/tradesdk_cli/completion/commands.json.
+"""Writes all commands, options and fields for completion: src/tradesdk_cli/completion/commands.json.
 
     python scripts/commandtree.py            write it
     python scripts/commandtree.py --check    end with 1 when it is not what the commands are now
@@ -38,7 +38,7 @@ MODELS: dict[str, Any] = {
 
 
 def commands(one: Any, parent: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Each command from `one` on, in a context of its own, by the words that call it."""
+    """Each command below `one`, in its own context, by its words."""
     context = typer.Context(one, parent=parent, info_name=name, resilient_parsing=True, **one.context_settings)
     yield context.command_path.partition(" ")[2], context
     if isinstance(one, TradeGroup):
@@ -47,10 +47,10 @@ def commands(one: Any, parent: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def described(param: Any, context: Any) -> dict[str, Any]:
-    """What completion has to know of an option or an argument; what is usual is left out."""
+    """What completion needs of an option or an argument, without defaults."""
     option = param.param_type_name == "option"
     flag = bool(getattr(param, "is_flag", False) or getattr(param, "count", False))
-    names = sorted(param.opts) if "--help" in param.opts else list(param.opts)  # Typer has those in no order
+    names = sorted(param.opts) if "--help" in param.opts else list(param.opts)  # Typer has them in no order
     told = {
         "names": names if option else [],
         "off": list(param.secondary_opts),
@@ -67,7 +67,7 @@ def described(param: Any, context: Any) -> dict[str, Any]:
 
 
 def fields(model: Any) -> list[str]:
-    """The names of a model's fields, without those that have others inside."""
+    """The names of a model's fields, without those that contain others."""
     names = list(names_of_model(model))
     return [name for name in names if not any(other.startswith(f"{name}.") for other in names)]
 
@@ -77,7 +77,7 @@ def first_line(text: str) -> str:
 
 
 def tree() -> str:
-    """The text of the file: parameters once each, and a line for every command with the numbers of its own."""
+    """The text of the file: each parameter once, and a line for each command with the numbers of its parameters."""
     known: dict[str, int] = {}
     lines = []
     for words, context in commands(command(), None, "trade"):

@@ -1,4 +1,4 @@
-"""Writes the code of the examples into the pages, so that a page on GitHub shows it too.
+"""Writes the code of the examples into the pages.
 
     python scripts/examples.py            write it
     python scripts/examples.py --check    end with 1 when a page shows other code than the example has

@@ -22,7 +22,7 @@ def numbers(version: str) -> list[int]:
 
 
 def floors(project: dict[str, object]) -> dict[str, str]:
-    """Each package with the highest of its floors: that is the lowest version which all extras together allow."""
+    """Each package with its highest lower bound: the lowest version that all extras together allow."""
     found: dict[str, str] = {}
     extras: dict[str, list[str]] = project["optional-dependencies"]  # type: ignore[assignment]
     core: list[str] = project["dependencies"]  # type: ignore[assignment]

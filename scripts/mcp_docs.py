@@ -152,7 +152,7 @@ def main() -> int:
 
 
 def files() -> Iterator[tuple[Path, str]]:
-    """Each file, and its text. The pages come first: another file holds them."""
+    """Each file, and its text. The pages come first: another file contains them."""
     written = {name: page(DOCS / name) for name in PAGES}
     yield from ((DOCS / name, text) for name, text in written.items())
     yield DOCS / "mcp-tools.json", as_json([tool.listed() for tool in tools(ALL)])
@@ -164,7 +164,7 @@ def files() -> Iterator[tuple[Path, str]]:
 
 
 def page(file: Path) -> str:
-    """A page with its generated parts. Each is made from what is there."""
+    """A page with its generated parts."""
     text = file.read_text(encoding="utf-8")
     return MARK.sub(lambda mark: f"{mark[1]}{PARTS[mark['name']](mark['text'])}{mark[4]}", text)
 
@@ -224,7 +224,7 @@ _OF_CODE = re.compile(
 
 
 def errors_table(rows: str) -> str:
-    """The table of some codes. The page says which, and their classes; a test compares these with the source."""
+    """The table of some codes. The page names them and their classes; a test compares these with the source."""
     lines = ["| Code | Error | Meaning | In Python | In `trade` |", "|---|---|---|---|---|"]
     for code, name in re.findall(r"(?m)^\| `(\w+)` \| `(\w+)` \|", rows):
         error = TradeError("", code=code)
@@ -305,7 +305,7 @@ def told(tool: Tool) -> str:
 
 
 def helps() -> Iterator[tuple[str, str]]:
-    """Every command, and its help without what is the same for all."""
+    """Every command, and its help without the global options."""
 
     def walk(one: Any, parent: Any, name: str) -> Iterator[tuple[str, str]]:
         context = typer.Context(
@@ -333,7 +333,7 @@ def skill_page(skill: Skill) -> str:
 
 
 def check_words(skill: Skill) -> None:
-    """What a skill names is there: tools, arguments, fields of answers, commands."""
+    """Check that a skill's tools, arguments, fields of answers and commands exist."""
     known = {tool.name for tool in tools(ALL)} | {name for tool in tools(ALL) for name in tool.properties}
     fields = {"timestamp", "untrusted", "next_cursor", "status", "charged", "for_sale", "paid_now_usd", "approve_with"}
     fields |= {"session_leaves_usd", "trade_mock"}

@@ -68,7 +68,7 @@ COMPUTED: dict[type[ast.operator], type[ast.operator]] = {
 }
 CALLED = {"min": "max", "max": "min", "any": "all", "all": "any"}
 DROPPED = {"lower", "casefold", "strip"}  # methods whose result is much like the value itself
-SAID = {"event", "debug", "info", "warning", "error", "display", "printable"}  # what is said decides nothing
+SAID = {"event", "debug", "info", "warning", "error", "display", "printable"}  # texts decide nothing
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Mutant:
     text: str
 
     def code(self, source: bytes) -> bytes:
-        """The whole file with it."""
+        """The whole changed file."""
         return source[: self.start] + self.text.encode() + source[self.end :]
 
     @property
@@ -95,7 +95,7 @@ class Mutant:
 
 
 def variants(node: ast.AST) -> Iterator[ast.AST]:
-    """What a node becomes."""
+    """The replacements for a node."""
 
     def other(**changes: Any) -> ast.AST:
         changed = copy.copy(node)
@@ -136,7 +136,7 @@ def variants(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def skipped(node: ast.AST) -> bool:
-    """What decides nothing, or has no place of its own in the text, with all inside."""
+    """Nodes that decide nothing, or have no place of their own in the text, with all inside."""
     if isinstance(node, ast.JoinedStr) or getattr(node, "name", None) in ("__repr__", "__str__"):
         return True
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
@@ -152,7 +152,7 @@ def places(node: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.AST]]:
     for field, value in ast.iter_fields(node):
         if field in ("annotation", "returns", "decorator_list"):
             continue
-        if isinstance(node, ast.Raise):  # that it is raised is decided, not what it says
+        if isinstance(node, ast.Raise):  # raising it is a decision, its text is not
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and not skipped(child):
@@ -209,7 +209,7 @@ def copy_tree(tree: Path) -> None:
 
 
 def run_tests(tree: Path) -> str:
-    """What the tests say there: "" if they pass, else which one failed."""
+    """The result of the tests there: "" if they pass, else which one failed."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRADE_", "PYTEST"))}
     env = {**kept, "PYTHONPATH": os.pathsep.join(str(tree / folder) for folder in ("src", "mock_server"))}
     options = ["-xq", "--color=no", "-p", "no:cacheprovider", "-p", "no:randomly", "-m", "not long and not peers"]
@@ -228,7 +228,7 @@ def run_tests(tree: Path) -> str:
         except subprocess.TimeoutExpired:
             return "they hang"
         finally:
-            with suppress(ProcessLookupError):  # what the tests started and left behind
+            with suppress(ProcessLookupError):  # programs that the tests started
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
         output.seek(0)

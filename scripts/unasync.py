@@ -32,7 +32,7 @@ HAND_WRITTEN = ("src/tradesdk/_async/concurrency.py", "src/tradesdk/_async/signi
 RULES = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        # what the blocking twin does without
+        # removed in the blocking twin
         (r"(?m)^.*# async only\n", ""),
         # text
         (r"It belongs to one event loop\.", "Threads may share it."),

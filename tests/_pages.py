@@ -36,6 +36,8 @@ NOT_RUN = {
     "trade fleet init",  # these are typed by tests/e2e/test_fleet_recipe.py
     "trade fleet relay --chain base",
     "trade fleet status",
+    "trade market prices ETH",
+    "trade market prices BRETT",
     "trade signals stream --chain base --group bots",
     "trade signals stream --chain base --group bots --exec 'sleep 5'",
     "trade pay budget set --total 0.05 --yes",

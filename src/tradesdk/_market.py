@@ -214,7 +214,7 @@ def one_batch(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> li
     given = _several(tokens)
     queries = [_token(index, one, limits) for index, one in enumerate(islice(given, MAX_BATCH + 1))]
     if not queries:
-        raise InvalidArgumentError(f"tokens must be 1 to {MAX_BATCH} tokens, not none", hint=_TOKENS)
+        raise InvalidArgumentError(f"tokens must be a list of 1 to {MAX_BATCH} tokens; it is empty", hint=_TOKENS)
     if len(queries) > MAX_BATCH:
         number = str(len(given)) if isinstance(given, Sized) else f"more than {MAX_BATCH}"
         raise InvalidArgumentError(f"tokens must be 1 to {MAX_BATCH} tokens, not {number}", hint=_MORE)

@@ -63,14 +63,6 @@ _LINES = {
 app = Verbs(name="trade", cls=RootGroup, pretty_exceptions_enable=False)
 
 
-def _version(value: bool | None) -> None:
-    if value:
-        from tradesdk import __version__
-
-        print(f"trade {__version__}")
-        raise typer.Exit
-
-
 @app.callback(
     invoke_without_command=True,
     help="Agents, signals, market data. Without an account: trade demo. Else: trade login.",
@@ -90,12 +82,14 @@ def root(
     verbose: params.Verbose = None,
     debug: params.Debug = None,
     curl: params.Curl = None,
-    version: Annotated[
-        bool | None,
-        typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and stop."),
-    ] = None,
+    version: Annotated[bool | None, typer.Option("--version", "-V", help="Print the version and stop.")] = None,
 ) -> None:
     """Without a command, shows the help."""
+    if version:
+        from tradesdk import __version__
+
+        print(f"trade {__version__}")
+        raise typer.Exit
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
 
@@ -112,8 +106,14 @@ def command() -> Any:
 def run(argv: list[str]) -> int:
     """Runs one command line; prints the error, if any, and returns the exit code."""
     flags: dict[str, Any] = {}
+    root, code = command(), 0
     try:
-        code = _invoke(argv, flags)
+        # Typer's own `main` would exit with 130 for SIGTERM too, and with 1 for a closed pipe.
+        try:
+            with root.make_context("trade", list(argv), obj=flags) as context:
+                root.invoke(context)
+        except typer.Exit as end:
+            code = end.exit_code
         _flush()
         return code
     except (ClosedPipe, BrokenPipeError):
@@ -150,17 +150,6 @@ def run(argv: list[str]) -> int:
 
         flags["output"] = requested_output(argv) or flags.get("output")
     return _print_problem(problem, flags)
-
-
-def _invoke(argv: list[str], flags: dict[str, Any]) -> int:
-    """Calls the command. Typer's own `main` would exit with 130 for SIGTERM too, and with 1 for a closed pipe."""
-    root: Any = command()
-    try:
-        with root.make_context("trade", list(argv), obj=flags) as context:
-            root.invoke(context)
-    except typer.Exit as end:
-        return end.exit_code
-    return 0
 
 
 def _print_problem(problem: Problem, flags: dict[str, Any]) -> int:

@@ -129,7 +129,7 @@ def _show_dry_run(run: Run, change: Change) -> None:
         explain(run, change, body=differences is not None)
     out.one(shown)
     note = "nothing was changed (--dry-run)" if change.method == LEDGER else "nothing was sent (--dry-run)"
-    out.note(note, **(_fields(run, change, brief=True) if out.machine_notes else {}))
+    out.event("dry_run", note, **_fields(run, change, brief=True))
 
 
 def _fields(run: Run, change: Change, *, brief: bool = False) -> dict[str, Any]:
@@ -235,7 +235,10 @@ def can_ask() -> bool:
 
 def ask(question: str) -> bool:
     """Asks at the terminal; True for yes. A closed terminal is a no."""
-    print(f"{one_line(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+    from tradesdk_cli.output.stderr import broken, columns_of
+
+    lines = broken(f"{one_line(question)} [y/N]", columns_of(sys.stderr))
+    print("\n".join(lines), end=" ", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):
         print(file=sys.stderr)  # ends the line of the question

@@ -58,50 +58,42 @@ def watching(out: Output) -> Iterator[None]:
     """Shows the requests and responses of the SDK, as the settings of `out` want."""
     from tradesdk_cli.retries import log_handler  # imports the SDK, which control routes do not need
 
-    shown = _Shown(out)
-    # Alone: else each request would also be taken as the reason of the next wait.
-    with log_handler(shown.handle, log="tradesdk.wire", alone=True), log_handler(shown.handle, log=CONTROL, alone=True):
-        yield
+    unreachable = out.settings.mock  # curl cannot reach the embedded mock
 
+    def say(line: str, style: str = "") -> None:
+        print(out.paint(style, visible(line)) if style else visible(line), file=out.stderr, flush=True)
 
-class _Shown:
-    def __init__(self, out: Output) -> None:
-        self._out, self._wanted = out, out.settings
-        self._unreachable = out.settings.mock  # curl cannot reach the embedded mock
+    def show_curl(wire: Mapping[str, Any]) -> None:
+        nonlocal unreachable
+        line, left_out = curl_line(wire)
+        if out.machine_notes:
+            out.print_object({"type": "curl", "command": line, "left_out": left_out})
+        else:
+            say(line)
+            if left_out:
+                out.note(f"left out of this line: {' and '.join(left_out)}")
+        if unreachable:
+            out.note("the embedded mock has no address; trade mock serve gives it one")
+            unreachable = False  # once is enough
 
-    def handle(self, record: logging.LogRecord) -> None:
+    def handle(record: logging.LogRecord) -> None:
         wire: Mapping[str, Any] = vars(record).get("wire", {})
         event = wire.get("event")
-        if event == "request" and self._wanted.curl:
-            self._show_curl(wire)
-        if event in ("request", "answer", "failure") and self._wanted.debug:
-            self._show(wire)
-
-    def _show(self, wire: Mapping[str, Any]) -> None:
-        if self._out.machine_notes:
-            fields = {name: value for name, value in wire.items() if name != "event"}
-            if isinstance(fields.get("body"), str):
-                fields["body"] = cut(fields["body"])
-            self._out.print_object({"type": wire["event"], "note": headline(wire), **fields})
+        if event == "request" and out.settings.curl:
+            show_curl(wire)
+        if event not in ("request", "answer", "failure") or not out.settings.debug:
+            return
+        if out.machine_notes:
+            body = {"body": cut(wire["body"])} if isinstance(wire.get("body"), str) else {}
+            fields = {name: value for name, value in wire.items() if name != "event"} | body
+            out.print_object({"type": event, "note": headline(wire), **fields})
             return
         for style, line in lines(wire):
-            self._say(line, style)
+            say(line, style)
 
-    def _say(self, line: str, style: str = "") -> None:
-        line = visible(line)
-        print(self._out.paint(style, line) if style else line, file=self._out.stderr, flush=True)
-
-    def _show_curl(self, wire: Mapping[str, Any]) -> None:
-        line, left_out = curl_line(wire)
-        if self._out.machine_notes:
-            self._out.print_object({"type": "curl", "command": line, "left_out": left_out})
-        else:
-            self._say(line)
-            if left_out:
-                self._out.note(f"left out of this line: {' and '.join(left_out)}")
-        if self._unreachable:
-            self._out.note("the embedded mock has no address; trade mock serve gives it one")
-            self._unreachable = False  # once is enough
+    # Alone: else each request would also be taken as the reason of the next wait.
+    with log_handler(handle, log="tradesdk.wire", alone=True), log_handler(handle, log=CONTROL, alone=True):
+        yield
 
 
 def headline(wire: Mapping[str, Any]) -> str:
@@ -122,7 +114,8 @@ def lines(wire: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return
     sent = wire["event"] == "request"
     mark = ">" if sent else "<"
-    first = headline(wire) if sent else f"{_result(wire)}: {wire['method']} {_path(wire['url'])}"
+    path = "/" + wire["url"].partition("://")[2].partition("/")[2]
+    first = headline(wire) if sent else f"{_result(wire)}: {wire['method']} {path}"
     yield "", f"{mark} {first}"
     for name, value in wire["headers"].items():
         short = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}… ({len(value):,} characters)"
@@ -135,10 +128,6 @@ def lines(wire: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "dim", f"* {wire['bytes']:,} bytes, not shown here"
     elif not sent and wire["body"] is None:
         yield "dim", "* a stream; its events are not shown here"
-
-
-def _path(url: str) -> str:
-    return "/" + url.partition("://")[2].partition("/")[2]
 
 
 def cut(body: str) -> str:

@@ -78,11 +78,7 @@ def _problem_of(error: BaseException) -> Problem:
         return Problem(error.exit_code, code, one_line(error.message), error.hint, error.status, about=about)
 
     if isinstance(error, APIError):
-        problem = (_status_problem if isinstance(error, APIStatusError) else _request_problem)(error)
-        if error.payment is None:
-            return problem
-
-        return with_payment(problem, error)
+        return with_payment((_status_problem if isinstance(error, APIStatusError) else _request_problem)(error), error)
     if isinstance(error, PaymentError):
         return payment_problem(error)
     if isinstance(error, ConfigError):
@@ -247,8 +243,8 @@ def payment_problem(error: PaymentError) -> Problem:
         code = NOT_FOUND if error.code in ("no_such_payment", "unknown_token") else REFUSED
     about: dict[str, Any] = {"charged": error.charged, "payment": None if payment is None else of_error(payment)}
     label = one_line(error.reason, 80) if code == REJECTED and error.reason else error.code
-    retryable = error.code in _RETRYABLE
-    return Problem(code, label, one_line(error.message), one_line(hint) or None, retryable=retryable, about=about)
+    message = one_line(error.message) + ("; nothing was paid" if error.code == "unknown_token" else "")
+    return Problem(code, label, message, one_line(hint) or None, retryable=error.code in _RETRYABLE, about=about)
 
 
 def _payment_hint(error: PaymentError) -> str:

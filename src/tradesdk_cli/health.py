@@ -230,8 +230,7 @@ def _on_chain(run: Run, found: Finding, address: str, environ: Mapping[str, str]
     fund = f"add USDC on Base to {address}"
     if run.settings.mock:
         fund = f"{run.settings.program} mock payments set-balance {address} 10"
-        http = run.stack.enter_context(run.mock.transport().http_client())
-        node = ChainWitness(run.mock.rpc_url, http_client=http)
+        node = ChainWitness(run.mock.rpc_url, http_client=run.http)
     elif run.settings.rpc_url is not None:
         node = ChainWitness(*environ["TRADE_RPC_URL"].split(), timeout=TIMEOUT)
     else:

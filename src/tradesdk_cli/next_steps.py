@@ -113,7 +113,7 @@ IN_TRADE: dict[str, str | None] = {
     ),
     "in_progress": "wait for that call to end, then look again: {look}",
     "unresolved_payment": f"{_LOOK}; {{again}}",
-    "purchase_changed": "ask for the same data as then, or give another --purchase name",
+    "purchase_changed": "ask for the same data as then, with the same wallet, or give another --purchase name",
     "already_delivered": f"{_LOOK}; {{again}}",
     "not_live": f"{_LOOK}; the same data can be bought again",
     "no_such_payment": "see what there is: {trade} pay history",

@@ -65,36 +65,33 @@ class OtherTime(SystemClock):  # so that closing a stream wakes it up
 # The SDK's log
 
 
-def reason_of(record: logging.LogRecord) -> str:
-    """The reason of a wait of the SDK, without its length."""
-    fields = vars(record)
-    reason = one_line(fields["reason"], 200)
-    if "payment_id" in fields:
-        return f"payment {fields['payment_id']}: {reason}"
-    if "url" in fields:
-        return f"{reason} ({fields['method']} {one_line(urlsplit(fields['url']).path, 200)})"
-    if "chain" in fields:
-        return f"the stream of chain {fields['chain']}: {reason}"
-    return reason
-
-
+_FIELDS = ("reason", "wait", "tries", "start", "end", "position", "source")
 _OF_CALLS = ("retry", "rate_limit_wait", "payment_resent")
 
 
 def say(output: Output, limit: Callable[[], RateLimit | None], record: logging.LogRecord) -> None:
     """Prints waits of more than a second with end and reason, and newly remembered recipients, on stderr.
 
-    With `-v`, prints all of the SDK's log. `limit` returns the known rate limit, for `-vv`.
+    As `output.log` says, prints all events with their fields instead. With `-v`, prints all of the SDK's log. `limit`
+    returns the known rate limit, for `-vv`.
     """
     fields, verbose = vars(record), output.settings.verbose
-    name, wait = fields.get("event"), fields.get("wait", 0.0)
+    name, wait = str(fields.get("event")), fields.get("wait", 0.0)
     if name == "recipient_remembered":
-        host, more = urlsplit(fields["url"]).netloc, {"recipient": fields["address"]} if output.machine_notes else {}
-        text = f"{fields['address']} is remembered as the recipient of {one_line(host, 200)}; any other is refused"
-        output.note(text, **more)
-    elif wait > 1 and name in _OF_CALLS and output.says_waits:
-        until = datetime.fromtimestamp(SystemClock().now() + wait, UTC)
-        output.note(f"waiting {wait:.0f} s, until {until:%H:%M:%S}Z: {reason_of(record)} (Ctrl-C stops)")
+        host = one_line(urlsplit(fields["url"]).netloc, 200)
+        text = f"{fields['address']} is remembered as the recipient of {host}; any other is refused"
+        output.event(name, text, recipient=fields["address"])
+    elif output.log == "events" and record.levelno >= logging.INFO:
+        values = {field: fields[field] for field in _FIELDS if field in fields}
+        shown = {field: one.timestamp() if isinstance(one, datetime) else one for field, one in values.items()}
+        output.event(name.removeprefix("stream_").removeprefix("fleet_"), record.getMessage(), **shown)
+    elif wait > 1 and name in _OF_CALLS and output.log == "waits":
+        until, reason = datetime.fromtimestamp(SystemClock().now() + wait, UTC), one_line(fields["reason"], 200)
+        if "payment_id" in fields:
+            reason = f"payment {fields['payment_id']}: {reason}"
+        elif "url" in fields:
+            reason += f" ({fields['method']} {one_line(urlsplit(fields['url']).path, 200)})"
+        output.note(f"waiting {wait:.0f} s, until {until:%H:%M:%S}Z: {reason} (Ctrl-C stops)")
     elif verbose:
         known = limit() if verbose > 1 and record.levelno == logging.DEBUG else None
         text = record.getMessage()

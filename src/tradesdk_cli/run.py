@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_TRY = "try it without an account or a network: trade --mock account show"
+_TRY = "without an account, try the mock: trade --mock account show"
 
 
 class Run:
@@ -45,12 +45,14 @@ class Run:
         self._log_stack = self.stack.enter_context(ExitStack())
 
     @cached_property
+    def http(self) -> Any:
+        """The HTTP client of the embedded mock, which has no address; None for a service."""
+        return self.stack.enter_context(self.mock.transport().http_client()) if self.settings.mock else None
+
+    @cached_property
     def client(self) -> TradeClient:
         """The SDK's client for the service, or for the embedded mock."""
-        http = self.mock.transport().http_client() if self.settings.mock else None
-        if http is not None:
-            self.stack.callback(http.close)
-        return self.connect(*self._account(), http)
+        return self.connect(*self._account(), self.http)
 
     def async_client(self, http: Any) -> AsyncTradeClient:
         """The same for an event loop; `http` is the mock's client. The caller closes it."""
@@ -104,19 +106,17 @@ class Run:
 
     def _connected(self, kind: Callable[..., T], base_url: str, key: str, http: Any, limiter: Any) -> T:
         from tradesdk_cli.config.credentials import refuse_http
-        from tradesdk_cli.retries import QUICK, OneMoreTry
 
         if http is None:  # the client of the embedded mock sends nothing
             refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
-        client: Any = kind(
-            api_key=key,
-            base_url=base_url,
-            timeout=self.settings.timeout or QUICK,
-            max_retries=self.settings.retries,
-            retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
-            http_client=http,
-            rate_limiter=limiter,
-        )
+        return self.made(kind, api_key=key, base_url=base_url, http_client=http, rate_limiter=limiter)
+
+    def made(self, kind: Callable[..., T], **options: Any) -> T:
+        """A client of the SDK with the settings of this run, whose waits are printed."""
+        from tradesdk_cli.retries import QUICK, OneMoreTry
+
+        usual = {"timeout": self.settings.timeout or QUICK, "max_retries": self.settings.retries}
+        client: Any = kind(retry=OneMoreTry(reached=lambda: client.rate_limit is not None), **(usual | options))
         self.listen(lambda: client.rate_limit)
         made: T = client
         return made

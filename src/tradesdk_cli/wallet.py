@@ -78,13 +78,13 @@ class Wallet:
 
 def own_wallet(settings: Settings, named: Path | None) -> Wallet | None:
     """The user's wallet; `named` is the value of --wallet. None when there is none."""
+    from tradesdk import ConfigError, LocalSigner, keystore_address
+
     if named is None and os.environ.get(KEY):
-        return Wallet(None, _from_variable)
+        return Wallet(None, lambda: LocalSigner.from_env(KEY))
     path = keystore_path(settings, named)
     if named is None and not os.environ.get(KEYSTORE) and not path.exists():
         return None
-    from tradesdk import ConfigError, LocalSigner, keystore_address
-
     try:
         address: str | None = keystore_address(path)
     except ConfigError as error:
@@ -100,12 +100,6 @@ def keystore_path(settings: Settings, named: Path | None) -> Path:
         return expanded(str(named))
     given = os.environ.get(KEYSTORE)
     return expanded(given) if given else settings.data_folder() / "keystore.json"
-
-
-def _from_variable() -> LocalSigner:
-    from tradesdk import LocalSigner
-
-    return LocalSigner.from_env(KEY)
 
 
 # Play money
@@ -130,30 +124,22 @@ def play_money(seed: int, note: Callable[[str], object]) -> Wallet:
 # Passwords
 
 
-def ask_password(keystore: Path) -> Callable[[], str] | None:
-    """Asks for the password of a keystore on the terminal; None: the SDK reads it from its password file."""
-    if os.environ.get(PASSWORD_FILE):
-        return None
-    return lambda: _typed(f"the keystore {keystore} needs its password", f"password of {keystore}: ")
+def ask_password(keystore: Path, *, new: bool = False) -> Callable[[], str] | None:
+    """Asks for the password of a keystore on the terminal, of a `new` one twice.
 
+    None: the SDK reads it from its password file.
+    """
 
-def ask_new_password() -> Callable[[], str] | None:
-    """Asks twice for the password of a new keystore; None: the SDK reads it from its password file."""
-    if os.environ.get(PASSWORD_FILE):
-        return None
-    return lambda: _typed(
-        "a new keystore needs a password", "a password for the new keystore: ", "repeat the password: "
-    )
+    def typed() -> str:
+        if not can_hide():
+            hint = f"{PASSWORD_FILE} names a file, readable by you only, whose first line is the password"
+            raise ConfigProblem(f"the keystore {keystore} needs a password, and there is no terminal to ask on", hint)
+        given = hidden(f"{'a password for' if new else 'password of'} {keystore}: ")
+        if given and new and hidden("repeat the password: ") != given:
+            raise CliError("the passwords differ; nothing was written")
+        return given
 
-
-def _typed(need: str, question: str, repeat: str | None = None) -> str:
-    if not can_hide():
-        hint = f"{PASSWORD_FILE} names a file, readable by you only, whose first line is the password"
-        raise ConfigProblem(f"{need}, and there is no terminal to ask on", hint)
-    given = hidden(question)
-    if given and repeat and hidden(repeat) != given:
-        raise CliError("the passwords differ; nothing was written")
-    return given
+    return None if os.environ.get(PASSWORD_FILE) else typed
 
 
 def can_hide() -> bool:

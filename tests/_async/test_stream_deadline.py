@@ -64,8 +64,10 @@ async def test_a_stream_is_open_by_the_deadline_or_not_at_all(what: str, sender:
             visit.send(first)
             visit.drip(again, 0.01)
 
+    # A refusal's head must have come by then, also where ten tests share a processor.
+    deadline = 0.8 if kind is ServiceUnavailableError else 0.2
     given = SENDERS[sender](verify=TLS)
-    async with facing(answering, clock=SystemClock(), deadline=0.2, http_client=given) as (server, client):
+    async with facing(answering, clock=SystemClock(), deadline=deadline, http_client=given) as (server, client):
         began = SystemClock.monotonic()
         with pytest.raises(kind):
             async with client.signals.stream(chain=CHAIN):
@@ -100,10 +102,12 @@ async def test_after_it_was_open_nothing_takes_longer_than_the_idle_limit(sender
     options: dict[str, Any] = {"clock": SystemClock(), "retry": RetryPolicy(cap=0.001), "http_client": given}
     async with facing(answering, **options) as (_, client):
         with contextlib.suppress(StreamEndedError):
-            async with client.signals.stream(chain=CHAIN, idle_timeout=0.1, reports=True) as stream:
+            async with client.signals.stream(chain=CHAIN, idle_timeout=0.3, reports=True) as stream:
                 async for item in stream:
                     items.append(item)
         if given is not None:
             await given.aclose()
     assert [item.id for item in items if isinstance(item, StreamSignal)] == ["a"]
-    assert len([item for item in items if isinstance(item, Disconnected)]) == 3
+    # A busy machine may lose more connections than the three that never end.
+    assert len([item for item in items if isinstance(item, Disconnected)]) >= 3
+    assert next(lives) == 4

@@ -2,10 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tradesdk_cli.commands.api import RawRequest, read_request
+from tradesdk_cli.commands.api import read_request
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_mock import MockServer
 
@@ -14,13 +15,13 @@ from .._texts import HOSTILE
 from ._services import Scripted
 from ._terminal import Terminal
 
-READ: list[tuple[list[str], list[str], str | None, RawRequest]] = [
-    (["/v1/account"], [], None, RawRequest("GET", "/v1/account")),
-    (["v1/agents?limit=2&status=idle"], [], None, RawRequest("GET", "/v1/agents", {"limit": "2", "status": "idle"})),
-    (["get", "/v1/agents?a=1"], ["b=a=b"], None, RawRequest("GET", "/v1/agents", {"a": "1", "b": "a=b"})),
-    (["/v1/x?a=1"], ["b=4"], None, RawRequest("POST", "/v1/x", {"a": "1"}, {"b": "4"})),
-    (["/v1/x"], [], '{"a": [1]}', RawRequest("POST", "/v1/x", {}, {"a": [1]})),
-    (["DELETE", "/v1/agents/ä b"], [], None, RawRequest("DELETE", "/v1/agents/%C3%A4%20b")),
+READ: list[tuple[list[str], list[str], str | None, tuple[str, str, dict[str, str], Any]]] = [
+    (["/v1/account"], [], None, ("GET", "/v1/account", {}, None)),
+    (["v1/agents?limit=2&status=idle"], [], None, ("GET", "/v1/agents", {"limit": "2", "status": "idle"}, None)),
+    (["get", "/v1/agents?a=1"], ["b=a=b"], None, ("GET", "/v1/agents", {"a": "1", "b": "a=b"}, None)),
+    (["/v1/x?a=1"], ["b=4"], None, ("POST", "/v1/x", {"a": "1"}, {"b": "4"})),
+    (["/v1/x"], [], '{"a": [1]}', ("POST", "/v1/x", {}, {"a": [1]})),
+    (["DELETE", "/v1/agents/ä b"], [], None, ("DELETE", "/v1/agents/%C3%A4%20b", {}, None)),
 ]
 
 NOT_READ: list[tuple[list[str], list[str], str | None, str]] = [
@@ -40,8 +41,8 @@ NOT_READ: list[tuple[list[str], list[str], str | None, str]] = [
     (["/v1/supported-tokens"], [], "{}", "is market data, which has its own commands"),
     (["GET", "/v1/a"], [], "{}", "a GET has no body"),
     (["/v1/a"], ["a=1"], "{}", "-d and -f exclude each other"),
-    (["/v1/a"], ["a"], None, "-f takes name=value"),
-    (["/v1/a"], ["=a"], None, "-f takes name=value"),
+    (["/v1/a"], ["a"], None, "is not of the form NAME=VALUE"),
+    (["/v1/a"], ["=a"], None, "is not of the form NAME=VALUE"),
     (["/v1/a"], ["a=1", "a=2"], None, "is given twice"),
     (["/v1/a"], [], "{", "-d is not JSON: line 1, column 2"),
     (["/v1/a"], [], "NaN", "-d is not JSON"),
@@ -50,8 +51,11 @@ NOT_READ: list[tuple[list[str], list[str], str | None, str]] = [
 
 
 @each_of(("words", "texts", "data", "wanted"), READ)
-def test_what_a_line_means(words: list[str], texts: list[str], data: str | None, wanted: RawRequest) -> None:
-    assert read_request(words, texts, data) == wanted
+def test_what_a_line_means(
+    words: list[str], texts: list[str], data: str | None, wanted: tuple[str, str, dict[str, str], Any]
+) -> None:
+    found = read_request(words, texts, data)
+    assert (found.method, found.path, found.query, found.body) == wanted
 
 
 @each_of(("words", "texts", "data", "told"), NOT_READ)

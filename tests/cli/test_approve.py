@@ -622,6 +622,6 @@ def test_a_keystore_without_its_password_says_so(tmp_path: Path, stock: MockServ
         with pytest.raises(Fault) as caught:
             box.call("market_buy", BUY)
     assert caught.value.code == "configuration"
-    assert "needs its password" in caught.value.message
+    assert "needs a password" in caught.value.message
     assert "TRADE_KEYSTORE_PASSWORD_FILE" in (caught.value.person or "")
     assert [one.state for one in person.all()] == ["approved"], "nothing was sent, and it may be begun again"

@@ -167,7 +167,7 @@ def test_a_relay_says_what_it_does(member: Terminal, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("tradesdk._sync.signal_stream.SignalStream.__next__", stopped)
     run = member("fleet", "relay", "--chain", "base", "--lease", "10m")
     assert run.code == 130
-    assert '"note":"storing signals"' in run.err
+    assert '"type":"relay_leads"' in run.err
     (relay,) = member("fleet", "status", "-o", "json").json["relays"]
     assert not relay["is_working"], "it has given its lease back"
 

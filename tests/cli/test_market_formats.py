@@ -95,7 +95,7 @@ def test_market_data(trade: Terminal, service: Scripted, verb: str) -> None:
             assert (run.json if verb == "metrics" else run.lines) == wanted
         else:
             assert "\\x1b[2J\\x1b[31m" in run.out
-            told = "  2020-01-04  " if form == "terminal" else "  2020-01-04 01:20:58Z  "
+            told = "  2020-01-04" if form == "terminal" else "  2020-01-04 01:20:58Z  "
             assert (told in run.out) is (verb in ("signals", "history")), "as other times are shown"
     assert service.keys[-1] == "", "no API key where none is asked for"
 

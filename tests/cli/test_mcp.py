@@ -228,6 +228,20 @@ def test_trade_mcp_config_names_where_it_works_and_no_password(trade: Terminal) 
     assert "SECRET" not in run.out + run.err
 
 
+def test_trade_mcp_config_has_what_limits_and_pays_but_no_key(trade: Terminal) -> None:
+    """A client starts it without the shell's variables: it would neither pay nor keep to their budgets."""
+    trade.env |= {"TRADE_KEYSTORE": "wallet.json", "TRADE_BUDGET_PER_DAY": "2", "TRADE_WALLET_KEY": f"0x{'5e' * 32}"}
+    trade.env |= {"TRADE_API_KEY": "mock_full_me"}
+    run = trade("mcp", "config", "claude", "--base-url", "https://api.example")
+    env = run.json["mcpServers"]["trade"]["env"]
+    assert env["TRADE_KEYSTORE"] == str(Path("wallet.json").absolute())
+    assert env["TRADE_BUDGET_PER_DAY"] == "2"
+    assert "TRADE_API_KEY is a key, so it is left out: save it with trade login" in run.err
+    assert "TRADE_WALLET_KEY is a key, so it is left out: save it with trade pay key import" in run.err
+    assert "5e5e" not in run.out + run.err
+    assert "is a key" not in trade("--mock", "mcp", "config", "claude").err
+
+
 @pytest.mark.long
 def test_the_client_starts_what_trade_mcp_config_prints(home: Path, stock: MockServer) -> None:
     """From another folder and with an empty environment, as clients do."""

@@ -237,6 +237,7 @@ def test_any_value_can_be_sent(text: str) -> None:
 OUTCOMES: list[tuple[str, int, Any]] = [
     ("status", 0, {"seed": 7, "faults": 0, "frozen": True}),
     ("clock --advance 60 --speed 60", 0, {"frozen": True, "speed": 60}),
+    ("clock --advance 1.5m", 0, {"frozen": True}),
     ("clock", 0, {"frozen": True, "speed": 60}),
     ("clock --set 5", 8, "correct the value"),
     ("clock --allow-backwards", 8, "correct the value"),

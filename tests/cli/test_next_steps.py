@@ -73,7 +73,8 @@ def assert_parses(line: str) -> None:
     while hasattr(found, "commands"):
         found = found.commands[words.pop(0)]
         found = found.load() if isinstance(found, LazyCommand) else found
-    found.make_context(line, [KNOWN_VALUES.get(word, word) for word in words])
+    # A command keeps the help option of its first context.
+    found.make_context(line, [KNOWN_VALUES.get(word, word) for word in words], help_option_names=["-h", "--help"])
 
 
 def test_the_parser_finds_what_is_wrong() -> None:

@@ -102,7 +102,7 @@ def test_import(trade: Terminal, typist: Typist, password_file: Path) -> None:
     assert run.json["address"] == BUYER
     assert [prompt.split(":")[0] for prompt in typist.prompts] == [
         "the private key",
-        "a password for the new keystore",
+        f"a password for {trade.home / 'typed.json'}",
         "repeat the password",
     ]
     trade.env["TRADE_KEYSTORE_PASSWORD_FILE"] = str(password_file)

@@ -124,11 +124,29 @@ def test_what_a_table_calls_a_field_is_its_name_too(two: Terminal, service: Scri
 
 
 def test_a_query_that_selects_nothing_is_said_to_people(two: Terminal) -> None:
-    for query in ("[].agent_id", "[?id=='x']", "[9]"):
+    for query in ("[?id=='x']", "[9]", "[].{a: id} | [?a=='x']", "[?contains(name, 'zz')]"):
         run = two("agents", "list", "--query", query, tty=True, env={"NO_COLOR": "1"})
         assert (run.code, run.err) == (0, "the query selected nothing\n"), query
+        assert two("agents", "list", "--query", query).err == ""
     assert two("agents", "list", "--query", "[].id", tty=True).err == ""
-    assert two("agents", "list", "--query", "[].agent_id").err == ""
+
+
+NOWHERE = {
+    "[].nmae": "there is no field nmae; did you mean name?",
+    "[].agent_id": "there is no field agent_id; did you mean wallet_id?",
+    "[?status==active]": "there is no field active; there are ",
+    "[].{a: pnl}": "there is no field pnl; there are ",
+    "[?nmae=='x'].created | [0]": "there is no field created, nmae; did you mean created_at, name?",
+}
+
+
+@each_of("query", NOWHERE)
+def test_a_field_of_a_query_that_nothing_has_is_told_to_programs_too(query: str, two: Terminal) -> None:
+    """A script would else take a typing error for an empty account."""
+    run = two("agents", "list", "--query", query, "-o", "json")
+    said = json.loads(run.err)
+    assert (run.code, said["type"]) == (0, "nothing_selected")
+    assert said["note"].startswith(f"the query selected nothing: {NOWHERE[query]}")
 
 
 def test_fields_of_nothing(service: Scripted, trade: Terminal) -> None:
@@ -323,6 +341,14 @@ def test_the_first_item_of_a_stream_decides_which_fields_there_are(trade: Termin
     run = trade(*stream, "--fields", "idd", "-o", "csv")
     assert (run.code, run.out) == (2, "")
     assert "did you mean id?" in run.err
+
+
+def test_a_stream_says_once_that_its_query_names_no_field(trade: Terminal, stream: tuple[str, ...]) -> None:
+    """It would else select nothing for as long as it runs."""
+    said = [json.loads(line) for line in trade(*stream, "--query", "confidnce && id").err.splitlines()]
+    wanted = "the query selects nothing: there is no field confidnce; did you mean confidence?"
+    assert [each["note"] for each in said if each["type"] == "nothing_selected"] == [wanted]
+    assert "nothing_selected" not in trade(*stream, "--query", "direction=='HOLD' && id").err
 
 
 def test_a_selection_copies_what_it_changes() -> None:

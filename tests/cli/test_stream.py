@@ -27,8 +27,7 @@ def test_a_line_is_what_the_service_sends_and_two_marks(trade: Terminal, market:
     marks = {"replayed": True, "late": False}
     assert run.lines == [{"type": "signal", **signal, **marks} for signal in sent]
     assert [list(line) for line in run.lines] == [["type", *signal, "replayed", "late"] for signal in sent]
-    assert said(run, "connected") == [{"type": "connected", "note": "connected", "connects": 1}]
-    assert said(run, "replayed")[0]["signals"] == 3
+    assert said(run, "connected") == [{"type": "connected", "note": "the stream of chain 8453 is open"}]
     (summary,) = said(run, "summary")
     assert run.notes[-1] == summary
     assert (summary["signals"], summary["replayed"], summary["connects"], summary["gaps"]) == (3, 3, 1, 0)
@@ -41,7 +40,6 @@ def test_live_signals(trade: Terminal, market: MockServer) -> None:
     assert (run.code, ids(run)) == (0, published), "what was there before is not asked for"
     assert [line["replayed"] for line in run.lines] == [False, False]
     assert run.lines[1]["token_symbol"] == "BRETT"
-    assert said(run, "replayed") == []
 
 
 @pytest.mark.long
@@ -67,10 +65,11 @@ def test_it_is_cut_and_nothing_is_lost_or_doubled(trade: Terminal, market: MockS
     assert len(set(published)) == 20
     cuts = len(said(run, "disconnected"))
     assert 1 <= cuts <= 3
-    assert [note["connects"] for note in said(run, "connected")] == list(range(1, cuts + 2))
+    assert len(said(run, "connected")) == cuts + 1
     assert {"reason", "wait", "tries"} <= set(said(run, "disconnected")[0])
-    assert sum(note["signals"] for note in said(run, "replayed")) == sum(line["replayed"] for line in run.lines) > 0
-    assert said(run, "summary")[0]["connects"] == cuts + 1
+    (summary,) = said(run, "summary")
+    assert summary["replayed"] == sum(line["replayed"] for line in run.lines) > 0
+    assert summary["connects"] == cuts + 1
 
 
 def test_what_cannot_be_read_is_said_and_the_rest_goes_on(trade: Terminal, market: MockServer) -> None:
@@ -80,7 +79,6 @@ def test_what_cannot_be_read_is_said_and_the_rest_goes_on(trade: Terminal, marke
     assert (run.code, ids(run)) == (0, published)
     (note,) = said(run, "invalid_event")
     assert note["source"] == "stream"
-    assert note["raw"] == '{"type":"signal","id":7,"x":"\x1b[2J"}'
     assert "\x1b" not in run.err
     assert said(run, "summary")[0]["invalid"] == 1
 
@@ -161,7 +159,7 @@ def test_a_growing_table(trade: Terminal, market: MockServer) -> None:
         assert (emitted[0] in rows[2]) is (columns == 160)
         assert (f"{emitted[0][:16]}…" in rows[2]) is (columns == 100)
         assert "\x1b" not in run.out
-        assert "connected\n" in run.err
+        assert "the stream of chain 8453 is open\n" in run.err
         assert "3 signals in " in run.err.splitlines()[-1]
         assert ("not shown: " in run.err) is (columns < 160)
 
@@ -188,7 +186,7 @@ def test_a_table_in_a_pipe_has_everything(trade: Terminal, market: MockServer) -
     header, row = run.out.splitlines()
     assert header.split()[-1] == "token_address"
     assert "AVERYLONGTOKENNAMEINDEED" in row
-    assert run.err.splitlines()[0] == "connected"
+    assert run.err.splitlines()[0] == "the stream of chain 8453 is open"
 
 
 def test_colors_are_those_of_the_other_tables(trade: Terminal, market: MockServer) -> None:
@@ -196,4 +194,4 @@ def test_colors_are_those_of_the_other_tables(trade: Terminal, market: MockServe
     run = trade(*recent(market), "--count", "1", tty=True)
     assert "\x1b[1mtime" in run.out
     assert "\x1b[31mSELL" in run.out
-    assert "\x1b[2mconnected\x1b[0m" in run.err
+    assert "\x1b[2mthe stream of chain 8453 is open\x1b[0m" in run.err

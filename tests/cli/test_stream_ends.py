@@ -49,7 +49,7 @@ def test_it_is_not_idle_while_the_history_is_read(
     market.add_fault("status", route=HISTORY, status=502, count=2)
     run = trade(*recent(market), "--until-idle", "0.1s")
     assert (run.code, ids(run)) == (0, emitted)
-    assert len(said(run, "waiting")) == 2
+    assert len(said(run, "retry")) == 2
     assert said(run, "summary")[0]["catching_up"] is False
 
 
@@ -58,7 +58,7 @@ def test_a_time_that_is_over_before_the_history_was_read_is_said(
 ) -> None:
     emit(market, 2)
     waits(monkeypatch, 30)
-    over_when_said(monkeypatch, "waiting")
+    over_when_said(monkeypatch, "retry")
     market.add_fault("status", route=HISTORY, status=503)
     run = trade(*recent(market), "--duration", "0.1s")
     assert (run.code, run.out) == (0, "")
@@ -165,8 +165,8 @@ def test_a_look_that_fails_is_said(trade: Terminal, market: MockServer) -> None:
     market.add_fault("status", route=HISTORY, status=403, count=1)
     run = trade(*recent(market), "--until-idle", "0.3s")
     assert (run.code, ids(run)) == (0, emitted), "the second look finds it"
-    (note,) = said(run, "not_looked")
-    assert note["note"].startswith("the history cannot be read: ")
+    (note,) = said(run, "history_unread")
+    assert "the history cannot be read: " in note["note"]
     assert "403" in note["note"]
     assert said(run, "gap") == []
 
@@ -185,7 +185,7 @@ def test_a_wait_of_the_service_is_said_once(
     ):
         if route == HISTORY:
             market.add_fault("status", route=HISTORY, status=429, retry_after=61)
-        kind = "waiting" if route == HISTORY else "disconnected"
+        kind = "retry" if route == HISTORY else "disconnected"
         over_when_said(monkeypatch, kind, 1 if route == HISTORY else 2)
         run = trade(*recent(market), "--duration", "0.1s")
     told = [note["note"] for note in said(run, kind) if "429" in note["note"]]

@@ -131,7 +131,7 @@ def test_a_growing_table_on_a_real_terminal(trade: Terminal, market: MockServer)
         code, screen = on_a_terminal(trade, *STREAM, "--count", "2")
     assert code == 0
     lines = screen.splitlines()
-    assert "connected" in lines[0]
+    assert "the stream of chain 8453 is open" in lines[0]
     begins = [identifier[: len("sig_") + 12] for identifier in published]  # shortened: the terminal is narrow
     assert [begin in line for begin, line in zip(begins, lines[-3:-1], strict=True)] == [True, True]
     assert "\x1b[32mBUY" in screen

@@ -58,8 +58,8 @@ def test_what_it_waits_for_before_it_is_connected_is_said(trade: Terminal, marke
     with publishing(market, {}):
         run = trade(*STREAM, "--count", "1")
     assert run.code == 0
-    assert len(said(run, "waiting")) == 2
-    assert "503" in said(run, "waiting")[0]["note"]
+    assert len(said(run, "retry")) == 2
+    assert "503" in said(run, "retry")[0]["note"]
 
 
 @each_of(

@@ -71,7 +71,7 @@ def test_a_place_in_a_time_to_come_is_said_and_loses_nothing(trade: Terminal, ma
     again = trade(*run)
     assert ids(again) == [*first, *second]
     (note,) = said(again, "position_reset")
-    assert said(again, "not_looked") == []
+    assert said(again, "history_unread") == []
     assert note["position"] - note["start"] >= 3_600
 
 

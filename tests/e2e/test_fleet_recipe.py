@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from eth_account import Account
 
 from tradesdk_mock import MockServer
 
@@ -85,10 +86,14 @@ def test_the_recipe(database: str, tmp_path: Path) -> None:
                 wait_for(lambda: set(publisher.ids) <= {lost, *(one["id"] for one in signals(third()))})
                 wait_for(lambda: any(one["redelivered"] for one in signals(third())))
                 assert [one["id"] for one in signals(third()) if one["redelivered"]] == [lost]
-                with shell(tmp_path, "four", *typed, *money, **options) as fourth:
+                key = "0x" + "01" * 32
+                service.payments.set_balance(Account.from_key(key).address, 5_000_000)
+                with shell(tmp_path, "four", *typed, *money, TRADE_WALLET_KEY=key, **options) as fourth:
                     wait_for(lambda: '"unread"' in fourth())
                     shown = fourth()
     assert '"total_usd": "0.05"' in shown
+    assert '"spent_total_usd": "0.03"' in shown
+    assert '"code":"over_budget"' in shown
     assert '"name": "bots"' in shown
 
 

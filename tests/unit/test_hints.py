@@ -142,9 +142,10 @@ def test_what_is_refused_says_what_to_write() -> None:
         (lambda c: c.wallets.connect(address="0x1", chain_id=56, label="l", signature="0x"), 409, "client.wallets."),
         (lambda c: c.agents.create(name="n", wallet_id="w", chain_id=56), 404, "wallet_id; client.wallets.list()"),
         (lambda c: c.agents.update("a", wallet_id="w"), 404, "client.agents.list() and client.wallets.list()"),
-        (lambda c: c.agents.delete("a"), 409, "stop an agent"),
+        (lambda c: c.agents.delete("a"), 409, "stopped in the dashboard"),
         (lambda c: c.agents.get("a"), 404, "list() of the same resource"),
         (lambda c: c.wallets.balance("w"), 404, "list() of the same resource"),
+        (lambda c: c.request("GET", "/v1/nothing"), 404, "check the path"),
     ],
 )
 def test_a_refusal_is_of_the_request(use: Callable[[TradeClient], object], status: int, named: str) -> None:
@@ -187,7 +188,7 @@ def test_a_hint_of_its_own_wins_and_is_in_the_traceback_once() -> None:
     (402, "error.status"),
     (403, "full-access"),
     (404, "check the id"),
-    (409, "stop an agent"),
+    (409, "stopped in the dashboard"),
     (422, "correct the value"),
     (429, "error.retry_at"),
     (500, "try again"),
@@ -287,7 +288,7 @@ def test_what_is_refused_here(
 @each_of(
     ("use", "said", "hint"),
     [
-        (lambda: bot(timeout="5"), "timeout must be a number of seconds or a Timeout, not the str '5'", "timeout=5"),
+        (lambda: bot(timeout="5"), "timeout must be more than 0 seconds, or a Timeout, not the str '5'", "timeout=5"),
         (lambda: Timeout(read="5"), "timeout: read must be more than 0 seconds, not the str '5'", "read=5"),  # type: ignore[arg-type]
         (lambda: bot(deadline="60"), "deadline must be more than 0 seconds, not the str '60'", "deadline=60"),
         (lambda: bot(max_retries="3"), "max_retries must be a whole number from 0 to 5, not the str '3'", "=3"),
@@ -455,16 +456,22 @@ def test_every_method_that_takes_a_chain_knows_both_names() -> None:
     }
 
 
-@each_of("verb", ["start", "stop", "pause", "resume"])
-def test_what_the_api_cannot_do_to_an_agent(verb: str) -> None:
-    agents = bot().agents
+@each_of(
+    "noun, verb",
+    [
+        *(("agents", verb) for verb in ("start", "stop", "pause", "resume")),
+        *(("wallets", verb) for verb in ("delete", "remove", "disconnect")),
+    ],
+)
+def test_what_the_api_cannot_do(noun: str, verb: str) -> None:
+    resource = getattr(bot(), noun)
     with pytest.raises(AttributeError, match=r"cannot be .*ed through the API, which has no endpoint") as caught:
-        getattr(agents, verb)("agt_1")
+        getattr(resource, verb)("id_1")
     (note,) = caught.value.__notes__
     assert note.startswith("hint: it is done in the dashboard; ")
-    assert "client.agents." in note
-    assert not hasattr(agents, verb)
-    assert verb not in dir(agents)
+    assert f"client.{noun}." in note
+    assert not hasattr(resource, verb)
+    assert verb not in dir(resource)
 
 
 def test_another_unknown_method_is_an_ordinary_attribute_error() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from logging import DEBUG
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Protocol, TypeVar, runtime_checkable
 
 from .._http import log_events, settings
 from .._http.arguments import no_attribute
@@ -415,6 +415,9 @@ class AsyncSession:
 class AsyncResource:
     """The calls of one kind of object of the account API."""
 
+    _not_in_the_api: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """What the API has no endpoint for: by the name of such a method, its error and the rest of its hint."""
+
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
@@ -424,7 +427,12 @@ class AsyncResource:
     if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise no_attribute(self, name)
+            if name not in self._not_in_the_api:
+                raise no_attribute(self, name)
+            what, until_then = self._not_in_the_api[name]
+            error = AttributeError(f"{what} through the API, which has no endpoint for it")
+            error.add_note(f"hint: it is done in the dashboard; {until_then}")
+            raise error
 
 
 def _without(payment: Payment, content: bytes, success: bool) -> bytes:

@@ -67,8 +67,8 @@ class Timeout:
             return cls()
         if isinstance(value, Timeout):
             return value
-        if not is_number(value):
-            raise wrong_setting("timeout", "a number of seconds or a Timeout", value)
+        if not (is_number(value) and 0 < real(value) < math.inf):
+            raise wrong_setting("timeout", "more than 0 seconds, or a Timeout", value)
         return cls(connect=value, read=value, write=value, pool=value)
 
     def parts(self) -> dict[str, float]:

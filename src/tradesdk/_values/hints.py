@@ -49,7 +49,7 @@ HINTS: dict[str, str] = {
     "unauthorized": "check TRADE_API_KEY or api_key=; keys are made in the dashboard, Settings, API Keys",
     "forbidden": "use a key with the scope full-access, or another plan",
     "not_found": "check the id; list() of the same resource shows what there is",
-    "conflict": "get it again and look at its status; for example, stop an agent before you delete it",
+    "conflict": "get it again and look at its status; an active agent is stopped in the dashboard, then deleted",
     "validation_error": "correct the value that the message names, and try again; nothing was changed",
     "rate_limited": "wait until error.retry_at, and make the call again; client.account.usage() shows the limits",
     "internal_error": _TRY_LATER,
@@ -141,6 +141,7 @@ HINTS: dict[str, str] = {
 """One for each `ErrorCode`."""
 
 _OF_REQUESTS = (
+    (404, "GET", "/v1/(?!account|agents|positions|signals|trades|wallets)[^/]*", "check the path"),
     (409, "POST", "/v1/wallets$", "it is connected already; client.wallets.list() shows it"),
     (404, "POST", "/v1/agents$", "check wallet_id; client.wallets.list() shows what there is"),
     (

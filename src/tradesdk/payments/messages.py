@@ -396,16 +396,13 @@ def over_budget(
         left=spending.left_usd,
         room_at=room_at,
     )
+    hint = f"raise that budget where it is set: Budget({name}=…), TRADE_BUDGET_{name.upper()}, or in the ledger"
     if name == "per_call" or amount > limit:
-        return PaymentRefusedError(
-            f"{cost}, more than {of_budget}", code="over_budget", hint="raise that budget", details=details
-        )
+        return PaymentRefusedError(f"{cost}, more than {of_budget}", code="over_budget", hint=hint, details=details)
     if room_at is not None:
-        hint = f"wait until {room_at:%Y-%m-%d %H:%M:%S} UTC, or raise that budget"
+        hint = f"wait until {room_at:%Y-%m-%d %H:%M:%S} UTC, or {hint}"
     elif name == "total":
-        hint = "this budget does not reset: raise it to continue"
-    else:
-        hint = "raise that budget to continue"
+        hint = f"this budget does not reset: {hint}"
     return PaymentRefusedError(
         f"{cost}, and {of_budget} leaves {shown_usd(spending.left or 0)}: {shown_usd(spending.spent)} is spent and "
         f"{shown_usd(held)} is held",

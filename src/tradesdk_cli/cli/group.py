@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.main import get_command
 
 from tradesdk_cli.errors import UsageProblem
@@ -47,37 +47,21 @@ def _read(param: Any, word: Any) -> Any:
     return kind(word)
 
 
-def _coerce(self: Any, value: Any, param: Any, ctx: Any) -> Any:
-    """The value of one word, or a list where the parameter takes several; without pydantic. None without a word."""
-    if value is None:
-        return None
-    return [_read(param, word) for word in value] if isinstance(value, (list, tuple)) else _read(param, value)
+class _Light:
+    """Parses values in place of Typer's own parser."""
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value of one word, or a list where the parameter takes several. None without a word."""
+        if value is None:
+            return None
+        return [_read(param, word) for word in value] if isinstance(value, (list, tuple)) else _read(param, value)
 
 
-class LightOption(TyperOption):
-    """An option that is parsed without pydantic."""
-
-    coerce = _coerce
-
-    def process_value(self, ctx: Any, value: Any) -> Any:
-        """As Typer, but an absent option is not parsed at all."""
-        return super().process_value(ctx, value) if value is not None or self.required else None
-
-    def get_runtime_param(self) -> Any:
-        return self
+_LIGHT = _Light()
 
 
 class LightArgument(TyperArgument):
-    """An argument that is parsed without pydantic. Help shows its name without a Python type."""
-
-    coerce = _coerce
-
-    def process_value(self, ctx: Any, value: Any) -> Any:
-        """As Typer, but an absent argument is not parsed at all."""
-        return super().process_value(ctx, value) if value is not None or self.required else None
-
-    def get_runtime_param(self) -> Any:
-        return self
+    """An argument whose help shows its name without a Python type."""
 
     @property
     def _shown(self) -> str:
@@ -90,9 +74,6 @@ class LightArgument(TyperArgument):
     def get_help_record(self, ctx: Any) -> tuple[str, str] | None:
         record = super().get_help_record(ctx)
         return None if record is None else (self._shown, record[1])
-
-
-_LIGHT: dict[type, type] = {TyperOption: LightOption, TyperArgument: LightArgument}
 
 
 def _is_global(param: Any) -> bool:
@@ -135,8 +116,10 @@ class _Ours:
             # A command's own option goes before a global one.
             taken = {name for param in found for name in param.opts}
             found = found + [param for param in root.params if _is_global(param) and taken.isdisjoint(param.opts)]
-        for param in found:  # Typer sets the classes itself
-            param.__class__ = _LIGHT.get(type(param), type(param))
+        for param in found:
+            param._runtime_param = _LIGHT
+            if type(param) is TyperArgument:  # Typer sets the class itself
+                param.__class__ = LightArgument
         return found
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,6 +15,7 @@ from tradesdk_cli import choices
 from tradesdk_cli.choices import CHAINS, FORMATS, Format
 from tradesdk_cli.cli.group import GLOBAL_PANEL, remember
 from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.text import one_line
 
 _AGO = re.compile(r"(\d{1,6})([smhd])")
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)")
@@ -113,14 +114,10 @@ def _within(value: float, least: float | None, most: float | None) -> None:
     raise typer.BadParameter(f"{value} is less than {least}" if least is not None else f"{value} is more than {most}")
 
 
-def _complete_chain(incomplete: str) -> list[str]:
-    return [name for name in CHAINS if name.startswith(incomplete)]
-
-
 _chain = typer.Option(
     "--chain",
     parser=parse_chain,
-    autocompletion=_complete_chain,
+    autocompletion=lambda incomplete: [name for name in CHAINS if name.startswith(incomplete)],
     metavar="base|bnb",
     help="The chain: base (8453) or bnb (56).",
 )
@@ -133,10 +130,14 @@ AgentId = Annotated[
 AgentFilter = Annotated[
     str | None, typer.Option("--agent-id", metavar="ID", help="Filter by agent: its id or its name.")
 ]
-Limit = Annotated[
-    int | None,
-    typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="Maximum number of items (20 by default)."),
-]
+
+
+def count(help: str, most: int | None = None) -> Any:
+    """The option --limit."""
+    return typer.Option("--limit", "-n", parser=whole(1, most), metavar="N", help=help)
+
+
+Limit = Annotated[int | None, count("Maximum number of items (20 by default).")]
 All = Annotated[bool, typer.Option("--all", "-a", help="All items, page by page.")]
 Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Continue an earlier list.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt; required without a terminal.")]
@@ -199,26 +200,22 @@ def pages(
     return Walk(total, cursor, watch=watch, first=first)
 
 
-def _global(
-    *names: str,
-    help: str,
-    metavar: str | None = None,
-    count: bool = False,
-    parser: Callable[[str], object] | None = None,
-) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(
-        *names,
-        help=help,
-        metavar=metavar,
-        count=count,
-        parser=parser,
-        callback=remember,
-        expose_value=False,
-        show_default=False,
-        rich_help_panel=GLOBAL_PANEL,
-        hidden=True,
-    )
-    return option
+def pairs(words: Iterable[str], look: str) -> dict[str, str]:
+    """`NAME=VALUE` words as a dictionary."""
+    found: dict[str, str] = {}
+    for text in words:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageProblem(f"{one_line(text, 60)!r} is not of the form NAME=VALUE", look)
+        if name in found:
+            raise UsageProblem(f"{one_line(name, 60)} is given twice", look)
+        found[name] = value
+    return found
+
+
+def _global(*names: str, help: str, **more: Any) -> Any:
+    more |= {"callback": remember, "expose_value": False, "show_default": False, "hidden": True}
+    return typer.Option(..., *names, help=help, rich_help_panel=GLOBAL_PANEL, **more)
 
 
 Output = Annotated[

@@ -10,7 +10,7 @@ from tradesdk_cli.errors import TRADE, Problem, UsageProblem, placed
 from tradesdk_cli.redact import API_KEY, is_secret_option, looks_secret, safe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import typer
 
@@ -94,8 +94,9 @@ def usage_problem(error: typer.TyperException, argv: Sequence[str], program: str
 
 def _explained(error: typer.TyperException, context: Any, path: str) -> tuple[str, str | None]:
     kind, param = type(error).__name__, getattr(error, "param", None)  # Typer does not export these classes
+    here = TRADE + path.removeprefix("trade")  # as typed, with the options that choose the service
     if kind == "NoSuchOption":
-        return _option(error, context, path)
+        return _option(error, context, path, here)
     if kind == "MissingParameter" and param is not None:
         listed = LISTED.get(_name(param))
         return f"{path} needs {_name(param)}", listed and f"see what there is: {TRADE} {listed}"
@@ -103,15 +104,10 @@ def _explained(error: typer.TyperException, context: Any, path: str) -> tuple[st
         return f"{_name(param)}: {error.message}", None
     if context is not None and isinstance(group := context.command, TradeGroup) and context.args:
         word, noun = context.args[0], context.command_path.removeprefix("trade").strip()
-        typed = {"--version": "--version"} | {one: f"{_here(path)} {one}" for one in group.commands}
+        typed = {"--version": "--version"} | {one: f"{here} {one}" for one in group.commands}
         hint = EXPLAINED.get((noun, word)) or _alias(word, typed)
         return error.message, hint or (f"its verbs: {', '.join(group.shown)}" if noun else "trade --help")
     return error.format_message(), None
-
-
-def _here(path: str) -> str:
-    """The command as typed, with the options that choose the service."""
-    return TRADE + path.removeprefix("trade")
 
 
 def _name(param: Any) -> str:
@@ -120,13 +116,13 @@ def _name(param: Any) -> str:
     return next((str(name) for name in param.opts if name.startswith("--")), str(param.opts[0]))
 
 
-def _option(error: Any, context: Any, path: str) -> tuple[str, str | None]:
+def _option(error: Any, context: Any, path: str, here: str) -> tuple[str, str | None]:
     name: str = error.option_name
     message = f"{path} has no option {name}"
     command = context.command
     typed = {option: option for option in _options(command, context)}
     if isinstance(command, TradeGroup) and (lists := command.commands.get("list")):
-        typed = {option: f"{_here(path)} list {option}" for option in _options(lists, context)} | typed
+        typed = {option: f"{here} list {option}" for option in _options(lists, context)} | typed
     if name in typed:
         return message, f"its list has it: {typed[name]}"
     if is_secret_option(name):
@@ -135,18 +131,14 @@ def _option(error: Any, context: Any, path: str) -> tuple[str, str | None]:
     noun = path.split()[1:2] or [""]
     if hint := _alias(name, typed) or EXPLAINED.get((noun[0], name)):
         return message, hint
-    near = " or ".join(typed[option] for option in _near(name, typed))
+    # Options with nearly this name; one or two common letters are not enough.
+    words = {option[2:]: typed[option] for option in typed if option.startswith("--")}
+    near = " or ".join(words[word] for word in get_close_matches(name.lstrip("-"), words, cutoff=0.7))
     return message, f"did you mean {near}?" if near else None
 
 
 def _options(command: Any, context: Any) -> list[str]:
     return [option for param in command.get_params(context) for option in param.opts if option.startswith("-")]
-
-
-def _near(name: str, known: Iterable[str]) -> list[str]:
-    """Options with nearly this name; one or two common letters are not enough."""
-    words = {option[2:]: option for option in known if option.startswith("--")}
-    return [words[word] for word in get_close_matches(name.lstrip("-"), words, cutoff=0.7)]
 
 
 def _alias(word: str, known: Mapping[str, str]) -> str | None:

@@ -79,7 +79,7 @@ def trading_rules(
 def list_agents(
     ctx: typer.Context,
     *,
-    status: Annotated[Status | None, typer.Option("--status", help="Only agents in this state.")] = None,
+    status: Annotated[Status | None, typer.Option(help="Only agents in this state.")] = None,
     chain: AnyChain = None,
     results: Annotated[
         bool, typer.Option("--results", help="Add each agent's results; one request per agent.")
@@ -89,7 +89,7 @@ def list_agents(
     ] = False,
     sort: Annotated[
         ResultSort | None,
-        typer.Option("--sort", metavar="COLUMN", help=f"Rank by total_pnl, win_rate, trades, {SORT}; adds results."),
+        typer.Option(metavar="COLUMN", help=f"Rank by total_pnl, win_rate, trades, {SORT}; adds results."),
     ] = None,
     walk: Walk,
 ) -> None:
@@ -135,10 +135,8 @@ def get(ctx: typer.Context, agent_id: AgentId) -> None:
 def create(
     ctx: typer.Context,
     *,
-    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="A name for the agent.")],
-    wallet_id: Annotated[
-        str, typer.Option("--wallet-id", metavar="ID", help="A connected wallet: its id, label or address.")
-    ],
+    name: Annotated[str, typer.Option(metavar="TEXT", help="A name for the agent.")],
+    wallet_id: Annotated[str, typer.Option(metavar="ID", help="A connected wallet: its id, label or address.")],
     chain: Chain,
     rules: dict[str, Any],
     yes: Yes = False,
@@ -170,10 +168,9 @@ def update(
     ctx: typer.Context,
     agent_id: AgentId,
     *,
-    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="A new name.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="TEXT", help="A new name.")] = None,
     wallet_id: Annotated[
-        str | None,
-        typer.Option("--wallet-id", metavar="ID", help="Another connected wallet: its id, label or address."),
+        str | None, typer.Option(metavar="ID", help="Another connected wallet: its id, label or address.")
     ] = None,
     rules: dict[str, Any],
     yes: Yes = False,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import parse_qsl, quote, unquote
@@ -13,7 +12,7 @@ from urllib.parse import parse_qsl, quote, unquote
 import typer
 
 from tradesdk_cli.cli.group import Verbs
-from tradesdk_cli.cli.params import DryRun, Yes
+from tradesdk_cli.cli.params import DryRun, Yes, pairs
 from tradesdk_cli.errors import SERVER, CliError, UsageProblem
 from tradesdk_cli.run import run_of
 from tradesdk_cli.text import one_line, to_json, visible
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tradesdk import RawResponse
+    from tradesdk_cli.confirm import Change
     from tradesdk_cli.output.printer import Output
 
 app = Verbs()
@@ -43,16 +43,6 @@ _VERSION = re.compile(r"/v\d{1,3}/.")
 _SAFE = "/%:@!$&'()*+,;=~"
 
 
-@dataclass(frozen=True)
-class RawRequest:
-    """One request. `path` is quoted and begins with `/v1/`; `body` is sent as JSON, None: no body."""
-
-    method: str
-    path: str
-    query: dict[str, str] = field(default_factory=dict)
-    body: Any = None
-
-
 @app.verb("api", "trade --mock api GET /v1/agents -f status=active", "trade --mock api /v1/account -o table")
 def api(
     ctx: typer.Context,
@@ -68,20 +58,19 @@ def api(
     body, and -d is the whole body. Other methods than GET show the request and ask first, or need --yes. Nothing is
     paid: market data is bought with trade market. --debug shows headers.
     """
-    from tradesdk_cli.confirm import Change, approve
+    from tradesdk_cli.confirm import approve
 
-    request = read_request(words, field or (), data)
-    change = Change(f"{request.method} {request.path}", request.method, request.path, request.body, query=request.query)
+    change = read_request(words, field or (), data)
     with run_of(ctx) as run:
-        if request.method == "GET" and dry_run:
+        if change.method == "GET" and dry_run:
             run.out.one(change.as_dict())
             run.out.note("nothing was sent (--dry-run)")
-        elif request.method == "GET" or approve(run, change, yes=yes, dry_run=dry_run):
-            _show(run.out, run.client.request(request.method, request.path, query=request.query, json=request.body))
+        elif change.method == "GET" or approve(run, change, yes=yes, dry_run=dry_run):
+            _show(run.out, run.client.request(change.method, change.path, query=change.query, json=change.body))
 
 
-def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -> RawRequest:
-    """The request for these words and options.
+def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -> Change:
+    """The request for these words and options; its path is quoted and begins with `/v1/`.
 
     Args:
         words: `PATH`, or `METHOD PATH`; without a method it is a GET, or a POST when there is a body.
@@ -91,6 +80,7 @@ def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -
     Raises:
         UsageProblem: the words are invalid, or it is a paid request; nothing was sent.
     """
+    from tradesdk_cli.confirm import Change
     from tradesdk_cli.pay.calls import ENDPOINTS
 
     if not 1 <= len(words) <= 2:
@@ -103,22 +93,15 @@ def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -
         raise UsageProblem("the stream never ends", "{trade} signals stream --help")
     if verb := next((verb for verb, endpoint in ENDPOINTS.items() if path == f"/v1/{endpoint}"), None):
         raise UsageProblem(f"{path} is market data, which has its own commands", f"{{trade}} market {verb} --help")
-    fields = [_pair(text) for text in texts]
+    fields = list(pairs(texts, "for example: -f name=calm").items())
     if method == "GET":
         if data is not None:
             raise UsageProblem("a GET has no body", "leave -d out, or name the method: {trade} api POST PATH -d …")
-        return RawRequest(method, path, _unique([*query, *fields]))
+        return Change(f"{method} {path}", method, path, query=_unique([*query, *fields]))
     if data is not None and fields:
         raise UsageProblem("-d and -f exclude each other", "put everything into -d")
-    body: Any = _unique(fields) or None if data is None else _json_of(data)
-    return RawRequest(method, path, _unique(query), body)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UsageProblem(f"-f takes name=value, not {one_line(text, 60)!r}", "for example: -f name=calm")
-    return name, value
+    body: Any = dict(fields) or None if data is None else _json_of(data)
+    return Change(f"{method} {path}", method, path, body, query=_unique(query))
 
 
 def _path_and_query(word: str) -> tuple[str, list[tuple[str, str]]]:

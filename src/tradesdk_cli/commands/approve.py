@@ -27,7 +27,7 @@ def approve(
     code: Annotated[
         str | None, typer.Argument(metavar="CODE", help="The action to approve; without it, list them.")
     ] = None,
-    refuse: Annotated[str | None, typer.Option("--refuse", metavar="CODE", help="Refuse this one.")] = None,
+    refuse: Annotated[str | None, typer.Option(metavar="CODE", help="Refuse this one.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="List decided actions, too.")] = False,
 ) -> None:
     """Approve or refuse what an AI client wants to do.
@@ -93,7 +93,7 @@ def _ask(run: Run, action: Action, now: float) -> None:
     if not can_ask():
         raise UsageProblem(
             "approving needs a terminal, and there is none",
-            f"{run.settings.program} approve --refuse {action.code}",
+            f"run it in a terminal: {run.settings.program} approve {action.code}",
         )
     what = action.heading if action.price is None else f"{action.heading} for {dollars(action.price)}"
     rows = [("where", visible(str(action.content["where"])))]

@@ -43,17 +43,14 @@ def doctor(
     ] = False,
     pay: Annotated[
         str | None,
-        typer.Option("--pay", metavar="USD", help="With --service: also buy the cheapest data, for at most this much."),
+        typer.Option(metavar="USD", help="With --service: also buy the cheapest data, for at most this much."),
     ] = None,
     gaps: Annotated[
-        Path | None,
-        typer.Option("--gaps", metavar="FILE", help="With --service: write the mock's options to FILE, as JSON."),
+        Path | None, typer.Option(metavar="FILE", help="With --service: write the mock's options to FILE, as JSON.")
     ] = None,
     compare: Annotated[
         Path | None,
-        typer.Option(
-            "--compare", metavar="FILE", help="With --service: print only what differs from the options in FILE."
-        ),
+        typer.Option(metavar="FILE", help="With --service: print only what differs from the options in FILE."),
     ] = None,
     yes: Yes = False,
 ) -> None:
@@ -182,25 +179,16 @@ def _settings(
 ) -> tuple[Settings, ConfigProblem | ConfigError | None]:
     """The settings, as far as they can be read, and the error."""
     from tradesdk import ConfigError
-    from tradesdk.local import Profiles, config_folder
-    from tradesdk_cli.config.files import Files
     from tradesdk_cli.config.settings import Settings, resolve, settings_of
 
     try:
         return settings_of(flags, environ), None
     except (ConfigError, ConfigProblem) as problem:
         wrong = problem
-    # A file or a variable may be wrong; the others may still have the service's address.
     try:
-        file = config_folder(environ.get("TRADE_HOME")) / "config.toml"
-    except ConfigError:
-        file = None
-    for left in (environ, {name: environ[name] for name in ("TRADE_HOME",) if name in environ}, {}):
-        try:
-            return resolve(flags, left, Files(saved=Profiles(file=file)), new_profile=True), wrong
-        except ConfigProblem:
-            continue
-    return Settings(output=flags.get("output") or "auto"), wrong
+        return resolve(flags, {name: environ[name] for name in ("TRADE_HOME",) if name in environ}), wrong
+    except (ConfigError, ConfigProblem):
+        return Settings(output=flags.get("output") or "auto"), wrong
 
 
 def _examine(run: Run, broken: ConfigProblem | ConfigError | None) -> list[Finding]:

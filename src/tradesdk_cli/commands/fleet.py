@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tradesdk import Spending
-    from tradesdk_cli.output.printer import Output
     from tradesdk_cli.run import Run
 
 app = noun("fleet", "Many machines, one budget, rate limit and stream of signals: init, relay, status.")
@@ -55,7 +52,6 @@ def relay(
     lease: Annotated[
         float | None,
         typer.Option(
-            "--lease",
             parser=parse_span,
             metavar="SPAN",
             help="How long the working relay may be silent before another takes over (default 15s).",
@@ -71,12 +67,9 @@ def relay(
     with run_of(ctx) as run:
         url = url_of(run)
         from tradesdk.fleet import FleetRelay
-        from tradesdk_cli.retries import log_handler
 
-        with (
-            log_handler(partial(_say, run.out), logging.INFO),
-            FleetRelay(run.client, chain=chain, url=url, lease=15.0 if lease is None else lease) as relay,
-        ):
+        run.out.log = "events"
+        with FleetRelay(run.client, chain=chain, url=url, lease=15.0 if lease is None else lease) as relay:
             relay.run()
 
 
@@ -170,19 +163,3 @@ def _shown(value: Any) -> Any:
     if isinstance(value, datetime):
         return int(value.timestamp())
     return round(value, 1) if isinstance(value, float) else value
-
-
-_TEXTS = {
-    "fleet_relay_leads": "storing signals",
-    "fleet_relay_waits": "another relay stores signals; this one waits",
-    "fleet_relay_lost": "the lease is lost; this one tries to take it again",
-}
-
-
-def _say(out: Output, record: logging.LogRecord) -> None:
-    """Prints the state of the relay on stderr."""
-    name = str(vars(record).get("event"))
-    if name in _TEXTS:
-        out.event(name.removeprefix("fleet_"), _TEXTS[name])
-    elif name in ("stream_disconnected", "stream_gap"):
-        out.event(name.removeprefix("stream_"), record.getMessage())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Annotated, cast
 
 import typer
 
-from tradesdk_cli.cli.group import LazyCommand, Verbs, global_options
+from tradesdk_cli.cli.group import TradeGroup, Verbs, global_options
 from tradesdk_cli.cli.topics import TOPICS, topic
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.text import one_line
@@ -28,22 +28,20 @@ def help(
     Without a word it lists the topics.
     """
     requested = [word.lower() for word in words or () if not word.startswith("-")]
-    name = "-".join(requested)
-    found = _topic(requested)
+    name, root = "-".join(requested), cast("TradeGroup", ctx.find_root().command)
+    found = next((one for one in (name, f"{name}s") if one in TOPICS), None)
     if not requested or name in ("topics", "list"):
         _print_topics(ctx)
     elif found is not None:
         _print_topic(ctx, found)
-    elif first := next(filter(None, (_topic(requested[:count]) for count in range(1, len(requested)))), None):
-        raise UsageProblem(f"{first} is a topic and takes no second word", f"trade help {first}")
+    elif requested[0] in root.commands:
+        with root.make_context("trade", [*requested, "--help"], obj=ctx.obj) as context:
+            root.invoke(context)  # as it would be typed, with its errors
     else:
-        _print_command(ctx, requested)
-
-
-def _topic(requested: list[str]) -> str | None:
-    """The topic of these words, which may be slightly misspelled."""
-    name = "-".join(requested)
-    return next((one for one in (name, f"{name}s") if one in TOPICS), None)
+        known = [*TOPICS, *root.commands]
+        near = " or ".join(f"trade help {one}" for one in get_close_matches(name, known))
+        hint = f"did you mean {near}?" if near else f"there are: {', '.join(known)}"
+        raise UsageProblem(f"there is no help about {one_line(' '.join(requested), 60)!r}", hint)
 
 
 def _print_topics(ctx: typer.Context) -> None:
@@ -74,18 +72,3 @@ def _print_topic(ctx: typer.Context, name: str) -> None:
         with formatter.indentation():
             formatter.write_dl(global_options(ctx))
     print(formatter.getvalue().strip("\n"))
-
-
-def _print_command(ctx: typer.Context, requested: list[str]) -> None:
-    context: Any = typer.Context(ctx.find_root().command, info_name="trade", obj=ctx.obj)
-    for index, word in enumerate(requested):
-        known = [*([] if index else TOPICS), *getattr(context.command, "commands", {})]
-        found = getattr(context.command, "commands", {}).get(word)
-        if found is None:
-            begun = " ".join(["trade help", *requested[:index]])
-            near = " or ".join(f"{begun} {name}" for name in get_close_matches(word, known))
-            hint = f"did you mean {near}?" if near else f"there are: {', '.join(known)}" if known else begun
-            raise UsageProblem(f"there is no help about {one_line(' '.join(requested[: index + 1]), 60)!r}", hint)
-        real = found.load() if isinstance(found, LazyCommand) else found
-        context = typer.Context(real, parent=context, info_name=word, **real.context_settings)
-    print(context.get_help())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -47,13 +46,6 @@ class Source:
     keep: Callable[[Any], bool] | None = None
     rank: Callable[[Any], float | None] | None = None
     read: Callable[[str], Any] | None = None
-
-    def pages(self, walk: Walk) -> Iterator[Any]:
-        """The SDK's pages for this walk."""
-        # The last page has exactly the missing items, so its cursor continues right after them.
-        most = walk.total if self.keep is None and self.rank is None else None
-        pager = self.find(**self.filters, limit=_PAGE, cursor=walk.cursor, max_items=most)
-        return iter(pager.pages())
 
 
 def keeping(token: str | None = None, **wanted: object) -> Callable[[Any], bool] | None:
@@ -112,9 +104,7 @@ def show_list(
         raise UsageProblem("--watch needs a terminal", "leave it out, and run the command again when you need to")
     out = run.out
     for again in count():
-        with ExitStack() as stack:
-            stop = stack.enter_context(deferring())
-            progress = stack.enter_context(Progress(out, source.what, walk.total))
+        with deferring() as stop, Progress(out, source.what, walk.total) as progress:
             pages = _Pages(out, walk, source, progress, stop)
             pages.totalled = total is not None and out.on_terminal and out.draws(many=True)
             try:
@@ -187,7 +177,9 @@ class _Pages:
 
     def __init__(self, out: Output, walk: Walk, source: Source, progress: Progress, stop: DeferInterrupt) -> None:
         self._out, self._walk, self._source, self._progress, self._stop = out, walk, source, progress, stop
-        self._pages = source.pages(walk)
+        # The last page has exactly the missing items, so its cursor continues right after them.
+        most = walk.total if source.keep is None and source.rank is None else None
+        self._pages = iter(source.find(**source.filters, limit=_PAGE, cursor=walk.cursor, max_items=most).pages())
         self.count = 0
         self.ended: BaseException | None = None
         self.cut = False

@@ -164,7 +164,7 @@ def _address(run: Run, table: Mapping[str, Any]) -> str:
         except (ConfigError, ConfigProblem) as error:
             run.out.note(problem_of(error).message)
     raise ConfigProblem(
-        "no address to log in to: add --base-url", "try it without an account or a network: trade login --mock"
+        "no address to log in to: add --base-url", "without an account, try the mock: trade login --mock"
     )
 
 

@@ -22,14 +22,16 @@ def logout(ctx: typer.Context) -> None:
     """
     from tradesdk import ConfigError
     from tradesdk_cli.commands.login import note_mock_removal
-    from tradesdk_cli.config.credentials import key_store, remove_key, remove_partial_keys
+    from tradesdk_cli.config.credentials import key_store, remove_key
     from tradesdk_cli.config.files import change
+    from tradesdk_cli.files import remove_partial_files
 
     with run_of(ctx) as run:
         run.out.selection.expect("profile", "removed")
         settings = run.settings
         name = settings.profile
-        removed = ["the key of a login that was killed"] if remove_partial_keys(settings) else []
+        killed = remove_partial_files(key_store(settings).folder)  # half-written, of any profile
+        removed = ["the key of a login that was killed"] if killed else []
         if name is not None:
             store = settings.saved.tables[name].get("key")
             for candidate in ("file", "keyring"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import Since, Until, whole
+from tradesdk_cli.cli.params import Since, Until, count
 from tradesdk_cli.run import run_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ SendKey = Annotated[
 
 def terms(
     max_price: Annotated[
-        str | None, typer.Option("--max-price", metavar="USD", help="Maximum price in US dollars, such as 0.10.")
+        str | None, typer.Option(metavar="USD", help="Maximum price in US dollars, such as 0.10.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show request, price and what would be signed; pay nothing.")
@@ -52,7 +52,6 @@ def terms(
     purchase: Annotated[
         str | None,
         typer.Option(
-            "--purchase",
             metavar="NAME",
             help="Name the purchase: it is paid once, on all machines with this wallet.",
             rich_help_panel=SPECIAL,
@@ -60,9 +59,7 @@ def terms(
     ] = None,
     wallet: Annotated[
         Path | None,
-        typer.Option(
-            "--wallet", metavar="FILE", help="The keystore that pays [env: TRADE_KEYSTORE].", rich_help_panel=SPECIAL
-        ),
+        typer.Option(metavar="FILE", help="The keystore that pays [env: TRADE_KEYSTORE].", rich_help_panel=SPECIAL),
     ] = None,
     send_api_key: SendKey = False,
 ) -> Terms:
@@ -102,10 +99,7 @@ def signals(
     ctx: typer.Context,
     tokens: Tokens,
     *,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", "-n", parser=whole(1, 100), metavar="N", help="Signals per token (default 10)."),
-    ] = None,
+    limit: Annotated[int | None, count("Signals per token (default 10).", 100)] = None,
     terms: Terms,
 ) -> None:
     """Buy the newest signals of tokens, newest first: $0.05 a token.
@@ -135,7 +129,7 @@ def history(
     *,
     since: Since = None,
     until: Until = None,
-    signal: Annotated[SignalKind | None, typer.Option("--signal", help="Only signals of this kind.")] = None,
+    signal: Annotated[SignalKind | None, typer.Option(help="Only signals of this kind.")] = None,
     terms: Terms,
 ) -> None:
     """Buy past signals of tokens, at most 100 each: $0.05 a token."""
@@ -173,11 +167,8 @@ _of_tokens(
 def top(
     ctx: typer.Context,
     *,
-    sort: Annotated[Sort, typer.Option("--sort", help="Rank by win rate or by ROI.")],
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", "-n", parser=whole(1, 300), metavar="N", help="How many, 1 to 300 (default 300)."),
-    ] = None,
+    sort: Annotated[Sort, typer.Option(help="Rank by win rate or by ROI.")],
+    limit: Annotated[int | None, count("How many, 1 to 300 (default 300).", 300)] = None,
     terms: Terms,
 ) -> None:
     """Buy a ranking of tokens by win rate or ROI: $0.06."""
@@ -198,10 +189,7 @@ def metrics(ctx: typer.Context, *, terms: Terms) -> None:
 @app.verb("tokens", "trade --mock market tokens", "trade --mock market tokens --limit 500 -o ndjson")
 def supported(
     ctx: typer.Context,
-    limit: Annotated[
-        int,
-        typer.Option("--limit", "-n", parser=whole(1, 500), metavar="N", help="How many, 1 to 500."),
-    ] = FIRST_TOKENS,
+    limit: Annotated[int, count("How many, 1 to 500.", 500)] = FIRST_TOKENS,
     send_api_key: SendKey = False,
 ) -> None:
     """List the tokens that have market data. It is free."""

@@ -130,13 +130,16 @@ def config(
     """Print the settings with which an MCP client starts this server.
 
     They name this program, its options such as --mock, --profile, --write and --spend, and variables such as TRADE_HOME
-    and TRADE_PROFILE. They have no key: the server reads the one that trade login saved, or that of its environment.
+    and TRADE_BUDGET_PER_DAY. They have no key: the server reads the one that trade login saved, or that of its
+    environment.
     """
     from tradesdk_cli.config.credentials import without_password
-    from tradesdk_cli.mcp.clients import CLIENTS, PLACES, configuration, this_program
+    from tradesdk_cli.config.files import expanded
+    from tradesdk_cli.mcp.clients import CLIENTS, KEYS, PATHS, VARIABLES, configuration, this_program
 
     with run_of(ctx) as run:
-        variables = {name: os.environ[name] for name in PLACES if os.environ.get(name)}
+        variables = {name: os.environ[name] for name in VARIABLES if os.environ.get(name)}
+        variables |= {name: str(expanded(variables[name]).absolute()) for name in PATHS if name in variables}
         if run.settings.sources["base_url"] == "flag --base-url":
             variables |= dict.fromkeys(("TRADE_BASE_URL", "TRADE_MARKET_BASE_URL"), str(run.settings.base_url))
         secret = [name for name, value in variables.items() if without_password(value) != value]
@@ -149,6 +152,9 @@ def config(
         run.out.note(CLIENTS[client])
         for name in secret:
             run.out.note(f"{name} has a password, so it is left out: give it to the client's environment yourself")
+        for name, saves in KEYS.items():
+            if os.environ.get(name) and not run.settings.mock:
+                run.out.note(f"{name} is a key, so it is left out: save it with {run.settings.program} {saves}")
         if not _has_mcp():
             run.out.note(f"the package mcp is not installed here, so the client cannot start it: {INSTALL}")
 

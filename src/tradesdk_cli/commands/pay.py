@@ -7,7 +7,7 @@ from dataclasses import replace
 from enum import StrEnum
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import typer
@@ -21,7 +21,6 @@ from tradesdk_cli.run import run_of, target_of
 from tradesdk_cli.text import dollars, one_line, plain_dollars, usd
 
 if TYPE_CHECKING:
-    from tradesdk import Payment
     from tradesdk_cli.run import Run
 
 app = noun("pay", "Payments: quote, history, show, report, budget, resume, reconcile, key, trust.")
@@ -64,8 +63,7 @@ def quote(
         raise UsageProblem(f"the price of {verb} does not depend on tokens", f"{{trade}} pay quote {verb}")
     Terms().check(call)
     with run_of(ctx) as run:
-        client = client_for(run, None)
-        found = getattr(client.quote, call.method)(**call.given)
+        found = getattr(client_for(run, None).quote, call.method)(**call.given)
         has_budget = found.spending.budget.is_set
         run.out.one(
             {
@@ -98,7 +96,7 @@ def history(
     ctx: typer.Context,
     stage: Annotated[
         list[Stage] | None,
-        typer.Option("--stage", metavar="STAGE", help="Only payments at this stage, such as sent; may be repeated."),
+        typer.Option(metavar="STAGE", help="Only payments at this stage, such as sent; may be repeated."),
     ] = None,
     unproven: Annotated[
         bool, typer.Option("--unproven", help="Only payments without a proof that they were paid or not.")
@@ -146,7 +144,7 @@ By = Literal["day", "month", "endpoint", "purchase"]
 @app.verb("report", "trade pay report --since 7d", "trade --mock pay report --by endpoint -o csv")
 def report(
     ctx: typer.Context,
-    by: Annotated[By, typer.Option("--by", help="Group of the sums.")] = "day",
+    by: Annotated[By, typer.Option(help="Group of the sums.")] = "day",
     since: Since = None,
     until: Until = None,
 ) -> None:
@@ -191,39 +189,32 @@ def show(ctx: typer.Context, payment_id: PaymentId) -> None:
 Action = Literal["show", "set"]
 
 
-def _limit(name: str, help_text: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(
-        name, metavar="USD", help=f"With set: {help_text}; none removes the limit."
-    )
-    return option
+def _limit(scope: str) -> Any:
+    return typer.Option(metavar="USD", help=f"With set: {scope}; none removes the limit.")
 
 
 @app.verb("budget", "trade pay budget", "trade --mock pay budget set --per-day 5 --per-call 0.25 --total none")
 def budget(
     ctx: typer.Context,
     action: Annotated[Action, typer.Argument(metavar="set", show_default=False, help="Set limits.")] = "show",
-    per_call: Annotated[str | None, _limit("--per-call", "for one purchase")] = None,
-    per_hour: Annotated[str | None, _limit("--per-hour", "in any 60 minutes")] = None,
-    per_day: Annotated[str | None, _limit("--per-day", "in a day of UTC")] = None,
-    per_month: Annotated[str | None, _limit("--per-month", "in a month of UTC")] = None,
-    total: Annotated[str | None, _limit("--total", "ever")] = None,
+    per_call: Annotated[str | None, _limit("for one purchase")] = None,
+    per_hour: Annotated[str | None, _limit("in any 60 minutes")] = None,
+    per_day: Annotated[str | None, _limit("in a day of UTC")] = None,
+    per_month: Annotated[str | None, _limit("in a month of UTC")] = None,
+    total: Annotated[str | None, _limit("ever")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Show the budgets and what is left of them, or set them.
 
     Spent: a receipt, the chain or your mark proves it. Held: it was sent without proof, and counts too. The ledger
-        keeps the budgets. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _PER_MONTH and TRADE_BUDGET_TOTAL
-    count too; the strictest limit applies.
+    keeps the budgets. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _PER_MONTH and TRADE_BUDGET_TOTAL count too; the
+    strictest limit applies.
     """
-    given = {
-        "per_call": per_call,
-        "per_hour": per_hour,
-        "per_day": per_day,
-        "per_month": per_month,
-        "total": total,
-    }
-    changes = {name: text for name, text in given.items() if text is not None}
+    from tradesdk_cli.pay.rows import LIMITS
+
+    given = zip(LIMITS, (per_call, per_hour, per_day, per_month, total), strict=True)
+    changes = {name: text for name, text in given if text is not None}
     hint = "for example: {trade} pay budget set --per-day 5"
     if changes and action == "show":
         raise UsageProblem("to change a limit, use budget set", hint)
@@ -301,7 +292,7 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 @app.verb("trust", "trade --mock pay trust ADDRESS", "trade --mock pay trust ADDRESS --dry-run", rare=True)
 def trust(
     ctx: typer.Context,
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The recipient, as in the error.")],
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The recipient that a purchase refused.")],
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -317,7 +308,7 @@ def trust(
     if not _ADDRESS.fullmatch(address):
         raise UsageProblem(
             f"{one_line(safe(address), 60)} is not an address",
-            "an address is 0x and 40 hexadecimal digits, as in the error",
+            "an address is 0x and 40 hexadecimal digits; the error of the refused purchase has it",
         )
     with run_of(ctx) as run:
         payments = (client := market_client(run)).payments
@@ -352,35 +343,28 @@ def resume(
     from tradesdk_cli.pay.buy import note_under_way, print_bought, waiting_for_answer
     from tradesdk_cli.pay.calls import verb_of
     from tradesdk_cli.pay.checkout import client_for, find_payment
+    from tradesdk_cli.pay.rows import whole
 
     with run_of(ctx) as run:
         payment = find_payment(run, payment_id)
-        if (
-            not run.out.machine_notes and payment.reply is None
-        ):  # to the service of the payment, whatever the settings are now
+        if not run.out.machine_notes and payment.reply is None:
+            # To the service of the payment, whatever the settings are now.
             origin = payment.url.rpartition("/v1/")[0]
             say_target(run.out, target_of(replace(run.settings, market_url=origin), market=True))
-        if dry_run:
-            _show_resume(run, payment)
+        waits, line = payment.reply is None, f"pay resume {payment.id}"
+        if dry_run:  # what would be sent, without the signed payment
+            fields = whole(payment, run.now())
+            names = ("id", "status", "charged", "amount_usd", "endpoint", "url", "body", "pay_to", "valid_before")
+            run.out.one({name: fields[name] for name in (*names, "live")})
+            kept = "" if waits else "; its answer is kept, so nothing would be"
+            run.out.note(f"nothing was sent (--dry-run){kept}")
             return
         client = client_for(run, payment, send_api_key=send_api_key)
-        waits, line = payment.reply is None, f"pay resume {payment.id}"
         with waiting_for_answer(run, lambda: waits, lambda: note_under_way(run, line, waits)) as end:
             result = client.payments.resume(payment.id)
             waits = False
             print_bought(run, client, verb_of(payment), result)
             end()
-
-
-def _show_resume(run: Run, payment: Payment) -> None:
-    """Prints what would be sent, without the signed payment."""
-    from tradesdk_cli.pay.rows import whole
-
-    fields = whole(payment, run.now())
-    names = ("id", "status", "charged", "amount_usd", "endpoint", "url", "body", "pay_to", "valid_before")
-    run.out.one({name: fields[name] for name in (*names, "live")})
-    kept = payment.reply is not None
-    run.out.note(f"nothing was sent (--dry-run){'; its answer is kept, so nothing would be' if kept else ''}")
 
 
 Mark = Literal["paid", "unpaid"]
@@ -394,13 +378,11 @@ def reconcile(
         str | None, typer.Argument(metavar="PAYMENT_ID", help="The payment that --mark is about.")
     ] = None,
     mark: Annotated[
-        Mark | None,
-        typer.Option("--mark", help="Record that an unresolved payment was paid or unpaid; check the wallet first."),
+        Mark | None, typer.Option(help="Record that an unresolved payment was paid or unpaid; check the wallet first.")
     ] = None,
     older_than: Annotated[
         float | None,
         typer.Option(
-            "--older-than",
             parser=parse_span,
             metavar="SPAN",
             help="With --mark, instead of PAYMENT_ID: all that expired at least this long ago, such as 1h or 2d.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import AgentId, AnyChain, Since, Until, whole
+from tradesdk_cli.cli.params import AgentId, AnyChain, Since, Until, count, whole
 from tradesdk_cli.run import run_of
 
 if TYPE_CHECKING:
@@ -21,11 +21,9 @@ _OF_POINTS = "At most N points, the newest (default 500)."
 def wanted(
     since: Since = None,
     until: Until = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", "-n", parser=whole(1, 10000), metavar="N", help=_OF_POINTS)
-    ] = None,
+    limit: Annotated[int | None, count(_OF_POINTS, 10000)] = None,
     height: Annotated[
-        int | None, typer.Option("--height", parser=whole(8, 200), metavar="N", help="Height in lines, 8 to 200.")
+        int | None, typer.Option(parser=whole(8, 200), metavar="N", help="Height in lines, 8 to 200.")
     ] = None,
 ) -> Wanted:
     """The options of both plots."""

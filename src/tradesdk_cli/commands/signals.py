@@ -18,10 +18,10 @@ from tradesdk_cli.cli.params import (
     Token,
     Until,
     Walk,
+    count,
     pages,
     parse_span,
     parse_time,
-    whole,
 )
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.run import run_of, wire_all
@@ -49,10 +49,7 @@ def latest(
     min_confidence: Confidence = None,
     direction: Direction = None,
     token: Token = None,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", "-n", parser=whole(1, 100), metavar="N", help="How many, 1 to 100 (default 20)."),
-    ] = None,
+    limit: Annotated[int | None, count("How many, 1 to 100 (default 20).", 100)] = None,
 ) -> None:
     """Show the latest signals of a chain, at most 100."""
     from tradesdk_cli.commands.lists import keeping
@@ -100,10 +97,6 @@ def history(
         show_list(run, SIGNALS, walk, found, empty="no signals like this")
 
 
-def _parse_since(value: str) -> Instant | str:
-    return LAST if value.strip().lower() == LAST else parse_time(value)
-
-
 @app.verb(
     "stream",
     "trade signals stream --chain base --since 24h --count 5",
@@ -116,28 +109,25 @@ def stream(
     chain: Chain,
     since: Annotated[
         Any,
-        typer.Option("--since", parser=_parse_since, metavar="last|TIME", help="Where the last run ended, or a time."),
+        typer.Option(
+            parser=lambda text: LAST if text.strip().lower() == LAST else parse_time(text),
+            metavar="last|TIME",
+            help="Where the last run ended, or a time.",
+        ),
     ] = None,
     group: Annotated[
-        str | None,
-        typer.Option("--group", metavar="NAME", help="Share signals with other machines: trade fleet --help."),
+        str | None, typer.Option(metavar="NAME", help="Share signals with other machines: trade fleet --help.")
     ] = None,
     min_confidence: Confidence = None,
     direction: Direction = None,
     token: Token = None,
     wanted: Actions,
     duration: Annotated[
-        float | None,
-        typer.Option("--duration", parser=parse_span, metavar="SPAN", help="Stop after this time, such as 10m."),
+        float | None, typer.Option(parser=parse_span, metavar="SPAN", help="Stop after this time, such as 10m.")
     ] = None,
     until_idle: Annotated[
         float | None,
-        typer.Option(
-            "--until-idle",
-            parser=parse_span,
-            metavar="SPAN",
-            help="Stop when no signal came for this long, such as 30s.",
-        ),
+        typer.Option(parser=parse_span, metavar="SPAN", help="Stop when no signal came for this long, such as 30s."),
     ] = None,
 ) -> None:
     """Print signals as they come, each once, until Ctrl-C.
@@ -188,7 +178,8 @@ def _member(
 ) -> tuple[Bookmark, Callable[..., AbstractContextManager[Stream]]]:
     from tradesdk_cli.commands.fleet import url_of
     from tradesdk_cli.commands.lists import keeping
-    from tradesdk_cli.stream.fleet import GroupBookmark, group_stream
+    from tradesdk_cli.stream.bookmark import Bookmark
+    from tradesdk_cli.stream.fleet import group_stream
 
     url, least = url_of(run), filters["min_confidence"]
     keep = keeping(filters["token"], direction=filters["direction"])
@@ -198,4 +189,4 @@ def _member(
 
     lease = 60 + sum(command.timeout for command in wanted.commands)
     options = {"chain": chain, "group": group, "since": since, "client": run.client, "url": url, "lease": lease}
-    return GroupBookmark(), partial(group_stream, kept, **options)
+    return Bookmark(None, needed=True), partial(group_stream, kept, **options)

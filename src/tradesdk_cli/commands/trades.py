@@ -45,13 +45,13 @@ def list_trades(
     ctx: typer.Context,
     *,
     agent_id: AgentFilter = None,
-    status: Annotated[Status | None, typer.Option("--status", help="Only trades in this state.")] = None,
+    status: Annotated[Status | None, typer.Option(help="Only trades in this state.")] = None,
     direction: Direction = None,
     token: Token = None,
     chain: AnyChain = None,
     since: Since = None,
     until: Until = None,
-    sort: Annotated[Sort | None, typer.Option("--sort", metavar="COLUMN", help=f"Rank by pnl or roi, {SORT}.")] = None,
+    sort: Annotated[Sort | None, typer.Option(metavar="COLUMN", help=f"Rank by pnl or roi, {SORT}.")] = None,
     walk: Walk,
 ) -> None:
     """List trades; the first 20 by default.

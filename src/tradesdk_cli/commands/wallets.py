@@ -48,22 +48,20 @@ def list_wallets(
 )
 def connect(
     ctx: typer.Context,
-    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="A name for the wallet.")],
+    label: Annotated[str, typer.Option(metavar="TEXT", help="A name for the wallet.")],
     chain: Chain,
-    address: Annotated[str | None, typer.Option("--address", metavar="ADDRESS", help="The wallet's address.")] = None,
+    address: Annotated[str | None, typer.Option(metavar="ADDRESS", help="The wallet's address.")] = None,
     signature: Annotated[
-        str | None,
-        typer.Option("--signature", metavar="HEX", help="Signature of the verification text, made elsewhere."),
+        str | None, typer.Option(metavar="HEX", help="Signature of the verification text, made elsewhere.")
     ] = None,
     message: Annotated[
-        str | None, typer.Option("--message", metavar="TEXT", help="The text to sign, as the dashboard shows it.")
+        str | None, typer.Option(metavar="TEXT", help="The text to sign, as the dashboard shows it.")
     ] = None,
     message_file: Annotated[
-        str | None,
-        typer.Option("--message-file", metavar="FILE", help="A file with that text; - for standard input."),
+        str | None, typer.Option(metavar="FILE", help="A file with that text; - for standard input.")
     ] = None,
     wallet: Annotated[
-        Path | None, typer.Option("--wallet", metavar="FILE", help="The keystore that signs [env: TRADE_KEYSTORE].")
+        Path | None, typer.Option(metavar="FILE", help="The keystore that signs [env: TRADE_KEYSTORE].")
     ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,

@@ -224,25 +224,15 @@ def _settings(flags: Mapping[str, Any]) -> Settings:
     return settings_of(flags, os.environ)
 
 
-def _known(kind: str) -> Offer:
-    """Ids or symbols that earlier commands printed, of the line's service."""
+def _known(kind: str, *, named: bool = False) -> Offer:
+    """Ids or symbols that earlier commands printed, of the line's service; `named`: also names instead of these ids."""
 
     def offer(line: Line, begun: str) -> Iterable[tuple[str, str]]:
         from tradesdk_cli.idcache import read
 
-        return read(_settings(line.flags), kind).items()
-
-    return offer
-
-
-def _named(kind: str) -> Offer:
-    """The same, and the names that commands accept instead of these ids."""
-    offer_ids = _known(kind)
-
-    def offer(line: Line, begun: str) -> Iterable[tuple[str, str]]:
-        ids = list(offer_ids(line, begun))
-        named = (about.rpartition(", ") for _, about in ids)
-        return [*ids, *{name: rest for name, _, rest in named if name}.items()]
+        ids = read(_settings(line.flags), kind)
+        names = (about.rpartition(", ") for about in ids.values()) if named else ()
+        return [*ids.items(), *{name: rest for name, _, rest in names if name}.items()]
 
     return offer
 
@@ -285,10 +275,10 @@ def _setting(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 
 
 _OFFERS: Mapping[str, Offer] = {
-    "AGENT_ID": _named("agents"),
-    "--agent-id": _named("agents"),
-    "WALLET_ID": _named("wallets"),
-    "--wallet-id": _named("wallets"),
+    "AGENT_ID": _known("agents", named=True),
+    "--agent-id": _known("agents", named=True),
+    "WALLET_ID": _known("wallets", named=True),
+    "--wallet-id": _known("wallets", named=True),
     "TRADE_ID": _known("trades"),
     "PAYMENT_ID": _known("payments"),
     "TOKEN": _known("tokens"),

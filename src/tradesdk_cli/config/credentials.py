@@ -35,7 +35,7 @@ def save_key(settings: Settings, profile: str, kind: str, key: str) -> None:
     try:
         path.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.parent.mkdir(exist_ok=True, mode=0o700)
-        remove_partial_keys(settings)
+        remove_partial_files(store.folder)
         atomic_write(path, key + "\n", mode=0o600)
     except OSError as error:
         raise ConfigProblem(
@@ -63,11 +63,6 @@ def remove_key(settings: Settings, profile: str, kind: str) -> bool:
     return True
 
 
-def remove_partial_keys(settings: Settings) -> bool:
-    """Removes half-written keys of killed logins, of all profiles; True when there were any."""
-    return remove_partial_files(key_store(settings).folder)
-
-
 def service_key(settings: Settings, address: str, *, market: bool = False) -> tuple[str, str] | None:
     """The key for the service at `address`, and its source; None when there is none."""
     if settings.api_key is not None:
@@ -79,9 +74,9 @@ def service_key(settings: Settings, address: str, *, market: bool = False) -> tu
     own = addresses_of(settings.table)
     if origin_of(address) not in map(origin_of, own):
         raise _elsewhere(name, own, address, settings.sources.get("market_url" if market else "base_url", ""))
-    if kept == "file":
-        remove_partial_keys(settings)
     store = key_store(settings)
+    if kept == "file":
+        remove_partial_files(store.folder)
     return store.read(name, kept), f"profile {name} ({store.where(name, kept)})"
 
 

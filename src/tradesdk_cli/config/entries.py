@@ -84,10 +84,6 @@ def _whole(first: int, last: int) -> Callable[[Any], bool]:
     return lambda value: type(value) is int and first <= value <= last
 
 
-def _is_seconds(value: Any) -> bool:
-    return type(value) in (int, float) and 0 < value <= 3600
-
-
 _A_NAME = f"a name: {Profiles.NAME_RULE}"
 """Valid names of profiles and mock worlds: they become file names."""
 
@@ -118,7 +114,9 @@ ENTRIES: dict[str, Entry] = {
     "kind": Entry('"live" or "mock"', _one_of("live", "mock")),
     "key": Entry('"file" or "keyring": where the key is kept, not the key itself', _one_of("file", "keyring")),
     "output": Entry(f"one of {', '.join(FORMATS)}", _one_of(*FORMATS), default="auto", project=True),
-    "timeout": Entry("seconds above 0, at most 3600", _is_seconds, _number),
+    "timeout": Entry(
+        "seconds above 0, at most 3600", lambda value: type(value) in (int, float) and 0 < value <= 3600, _number
+    ),
     "retries": Entry("a whole number from 0 to 5", _whole(0, 5), _number, "TRADE_MAX_RETRIES"),
     "verbose": Entry("0, 1 or 2", _whole(0, 2), _number, default=0),
 }
@@ -134,18 +132,12 @@ def names_in(*, project: bool) -> list[str]:
     return [name for name, entry in ENTRIES.items() if (entry.project if project else entry.profile)]
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The nearest name."""
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """The nearest name in words, or all names when none is near."""
     from difflib import get_close_matches
 
-    found = get_close_matches(plain_name(name), list(known), 1, 0.6)
-    return found[0] if found else None
-
-
-def _nearest_words(name: str, known: Iterable[str]) -> str:
-    """The same in words, or all names when none is near."""
-    close = nearest(name, known)
-    return f"did you mean {close}?" if close else f"there are {', '.join(known)}"
+    close = get_close_matches(plain_name(name), list(known), 1, 0.6)
+    return f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
 
 
 def of_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -178,7 +170,7 @@ def check(values: Mapping[str, Any], where: str, *, project: bool) -> dict[str, 
                 'put it into a profile (trade config set), and name that: profile = "NAME"',
             )
         if name not in names:
-            meant = "did you mean kind?" if name == "mock" else _nearest_words(name, names)
+            meant = "did you mean kind?" if name == "mock" else _nearest(name, names)
             raise ConfigProblem(f"{where} has {one_line(name, 60)}, which is not a setting there", meant)
         if not ENTRIES[name].fits(value):
             hint = "{login} saves a key" if name == "key" else f"there it is {_kind_of(value)}"
@@ -215,7 +207,7 @@ def shown_name(name: str) -> str:
     if is_secret_setting(found):
         raise UsageProblem("keys are never shown", "{trade} whoami says which one it is, and where it comes from")
     if found not in SHOWN:
-        raise UsageProblem(f"there is no setting {one_line(name, 60)}", _nearest_words(name, SHOWN))
+        raise UsageProblem(f"there is no setting {one_line(name, 60)}", _nearest(name, SHOWN))
     return found
 
 
@@ -229,4 +221,4 @@ def settable_name(name: str) -> str:
         return found
     if found == "mock":
         raise UsageProblem("a profile is a mock by its kind", "{trade} config set kind mock")
-    raise UsageProblem(f"there is no setting {one_line(name, 60)}", _nearest_words(name, names))
+    raise UsageProblem(f"there is no setting {one_line(name, 60)}", _nearest(name, [*names, "profile"]))

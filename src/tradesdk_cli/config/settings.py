@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"
 """The source of a setting that is not set."""
-_PLAIN = ("output", "world", "rpc_url", "allow_upfront", "timeout", "retries", "verbose")
-"""Settings that are used as they are given."""
 
 
 @dataclass(frozen=True, eq=False)  # generating __eq__ would cost every start two milliseconds
@@ -113,63 +111,51 @@ def resolve(
     for name in saved.config.keys() - {"profile", "profiles"}:
         found = f"{saved.file} has {one_line(name, 60)} outside of a profile"
         raise ConfigProblem(found, "it belongs below [profiles.NAME]")
-    variables = of_environment(environ)
-    layers: list[tuple[Mapping[str, Any], str]] = []
-    sources: dict[str, str] = {}
 
-    def pick(
-        name: str, *others: tuple[Any, str], then: tuple[Any, str] = (None, ""), below: tuple[Any, str] = (None, "")
-    ) -> Any:
-        """The first value of: flag, `others`, variable, `then`, files, `below`, default."""
-        entry = ENTRIES[name]
-        given = flags.get(name) or None  # a count of 0 was not given; --no-mock is among the others
-        candidates = [(given, f"flag --{name.replace('_', '-')}"), *others]
-        candidates += [(variables.get(name), entry.variable), then]
-        candidates += [*((table.get(name), where) for table, where in layers), below]
-        found = ((value, source) for value, source in candidates if value is not None)
-        value, sources[name] = next(found, (entry.default, DEFAULT))
-        return value
-
-    if files.project is not None:
-        layers.append((check(files.project, str(files.project_file), project=True), PROJECT_FILE))
-    profile: str | None = pick("profile", below=(saved.default, CONFIG_FILE))
+    # Each source of settings: values with their source.
+    names = [name for name in ENTRIES if name not in ("kind", "key")]
+    typed = {name: (flags[name], f"flag --{name.replace('_', '-')}") for name in names if flags.get(name)}
+    if flags.get("world") is not None:
+        typed.setdefault("mock", (True, "flag --world"))
+    if flags.get("mock") is False:
+        typed.setdefault("mock", (False, "flag --no-mock"))
+    # A base URL also moves the market data, unless a source of at least the same rank sets the market data's URL.
+    if flags.get("base_url"):
+        typed.setdefault("mock", (False, "flag --base-url"))
+        typed["market_url"] = typed["base_url"]
+    variables = {name: (value, ENTRIES[name].variable) for name, value in of_environment(environ).items()}
+    if "base_url" in variables:
+        variables.setdefault("market_url", variables["base_url"])
+    if url := environ.get("TRADE_FLEET", "").strip():
+        variables["fleet_url"] = url, "TRADE_FLEET"
+    values = {} if files.project is None else check(files.project, str(files.project_file), project=True)
+    project = {name: (value, PROJECT_FILE) for name, value in values.items()}
+    usual: dict[str, tuple[Any, str]] = {name: (ENTRIES[name].default, DEFAULT) for name in names}
+    if saved.default is not None:
+        usual["profile"] = saved.default, CONFIG_FILE
+    profile: str | None = (usual | project | variables | typed)["profile"][0]
     table: Mapping[str, Any] = {}
     if profile is not None and (profile in saved.tables or not new_profile):
         table = check(saved.named(profile), f"profile {profile} of {saved.file}", project=False)
-        is_mock = {"mock": table["kind"] == "mock"} if "kind" in table else {}
-        layers.append(({**table, **is_mock}, f"profile {profile}"))
-    plays = table.get("kind") == "mock" and bool(flags.get("profile"))  # a person named it, so it counts as --mock
-    if plays and flags.get("base_url"):
-        raise UsageProblem(f"the profile {profile} is a mock, and --base-url is not", "leave one of them out")
+    own = {name: (value, f"profile {profile}") for name, value in table.items() if name in names}
+    if "kind" in table:
+        own["mock"] = table["kind"] == "mock", f"profile {profile}"
+    if table.get("kind") == "mock" and flags.get("profile"):  # a person named it, so it counts as --mock
+        if flags.get("base_url"):
+            raise UsageProblem(f"the profile {profile} is a mock, and --base-url is not", "leave one of them out")
+        typed.setdefault("mock", own["mock"])
 
-    mock = pick(
-        "mock",
-        (True if flags.get("world") is not None else None, "flag --world"),
-        (flags.get("mock"), "flag --no-mock"),
-        (False if flags.get("base_url") else None, "flag --base-url"),
-        (True if plays else None, layers[-1][1] if layers else ""),
-    )
-    base_url = pick("base_url")
-    # A base URL also moves the market data, unless a source of at least the same rank sets the market data's URL.
-    by_flag = flags.get("base_url"), "flag --base-url"
-    by_environment = variables.get("base_url"), "TRADE_BASE_URL"
-    market_url = pick("market_url", by_flag, then=by_environment, below=(base_url, sources["base_url"]))
-    fleet: str | None = pick("fleet_url", (environ.get("TRADE_FLEET", "").strip() or None, "TRADE_FLEET"))
-    home = environ.get("TRADE_HOME")
+    chosen = usual | own | project | variables | typed
+    if chosen["market_url"][0] is None:
+        chosen["market_url"] = chosen["base_url"]
+    sources = {name: source for name, (_, source) in chosen.items()}
+    fleet, mock, home = chosen["fleet_url"][0], chosen["mock"][0], environ.get("TRADE_HOME")
     settings = Settings(
-        **{
-            name: pick(name)
-            for name in ("output", "world", "rpc_url", "allow_upfront", "timeout", "retries", "verbose")
-        },
+        **{name: value for name, (value, _) in chosen.items()} | {"fleet_url": _without_user(fleet)},
         fields=_fields(flags.get("fields")),
         query=flags.get("query"),
         out=expanded(flags["out"]) if flags.get("out") else None,
         times=flags.get("times"),
-        profile=profile,
-        mock=mock,
-        base_url=base_url,
-        market_url=market_url,
-        fleet_url=_without_user(fleet),
         fleet=None if mock else fleet,
         api_key=bare_key(environ.get("TRADE_API_KEY", "")) or None,
         debug=bool(flags.get("debug")),
@@ -257,15 +243,5 @@ def _without_user(url: str | None) -> str | None:
 
 def requested_output(argv: list[str]) -> str | None:
     """The last `-o` of a command line that could not be parsed, so that the error has this format."""
-    found = None
-    for index, word in enumerate(argv):
-        value = None
-        if word in ("-o", "--output") and index + 1 < len(argv):
-            value = argv[index + 1]
-        elif word.startswith("--output="):
-            value = word.removeprefix("--output=")
-        elif word.startswith("-o") and not word.startswith("--"):
-            value = word[2:]
-        if value in FORMATS:
-            found = value
-    return found
+    typed = re.findall(r"(?<!\S)(?:-o|--output)[= ]?(\S+)", " ".join(argv))
+    return next((word for word in reversed(typed) if word in FORMATS), None)

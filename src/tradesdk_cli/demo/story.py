@@ -71,7 +71,7 @@ def run_tour(out: Output) -> None:
     from tradesdk_mock import MockClock
 
     clock, screen = MockClock(START), Screen(out)
-    out.says_waits = False  # this clock never waits
+    out.log = "none"  # this clock never waits
     # Without a handler, Python would print the log's warnings among the steps.
     with (
         log_handler(partial(say, out, lambda: None), logging.DEBUG if out.settings.verbose else logging.WARNING),

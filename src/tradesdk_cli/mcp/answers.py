@@ -40,7 +40,7 @@ def marked(item: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
             else:
                 found[key] = value
         elif depth < _DEEPEST:
-            found[key] = _inside(value, depth + 1)
+            found[key] = inside(value, depth + 1)
     if untrusted:
         found["untrusted"] = untrusted
     return found
@@ -50,11 +50,12 @@ def _is_plain(text: str) -> bool:
     return bool(_PLAIN.fullmatch(text)) or text in _KNOWN
 
 
-def _inside(value: Any, depth: int) -> Any:
+def inside(value: Any, depth: int = 0) -> Any:
+    """A value with untrusted text set apart."""
     if isinstance(value, dict):
         return marked(value, depth)
     if isinstance(value, list):
-        return [_inside(one, depth) for one in value if depth < _DEEPEST]
+        return [inside(one, depth) for one in value if depth < _DEEPEST]
     if isinstance(value, str):
         return value if _is_plain(value) else {"untrusted": visible(value, _LONGEST)}
     return value

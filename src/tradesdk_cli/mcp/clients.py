@@ -19,8 +19,15 @@ CLIENTS = {
 }
 """Known clients, and their settings files."""
 
-PLACES = ("TRADE_HOME", "TRADE_PROFILE", "TRADE_MOCK", "TRADE_BASE_URL", "TRADE_MARKET_BASE_URL", "TRADE_FLEET")
-"""Variables for data folder, service and fleet: clients start servers without the shell's environment."""
+PATHS = ("TRADE_HOME", "TRADE_KEYSTORE", "TRADE_KEYSTORE_PASSWORD_FILE")
+VARIABLES = (
+    *(*PATHS, "TRADE_PROFILE", "TRADE_MOCK", "TRADE_BASE_URL", "TRADE_MARKET_BASE_URL", "TRADE_FLEET"),
+    *(f"TRADE_BUDGET_{limit}" for limit in ("PER_CALL", "PER_HOUR", "PER_DAY", "PER_MONTH", "TOTAL")),
+)
+"""Variables that are in the settings: clients start servers without the shell's environment."""
+
+KEYS = {"TRADE_API_KEY": "login", "TRADE_WALLET_KEY": "pay key import"}
+"""Variables with keys, which are never in the settings, and the command that saves the key."""
 
 
 def this_program() -> list[str]:

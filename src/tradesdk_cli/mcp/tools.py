@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from tradesdk import APIError, NotFoundError, PaymentOutcomeUnknownError, PaymentStage, TradeError
 from tradesdk_cli.errors import CliError
-from tradesdk_cli.mcp.answers import NOTE, fault_of, finished, marked, opened, own, page
+from tradesdk_cli.mcp.answers import NOTE, fault_of, finished, inside, marked, opened, own, page
 from tradesdk_cli.mcp.approvals import Action, Approvals, approvals_file
 from tradesdk_cli.mcp.arguments import body_of, call_of, checked, moment, walk_of
 from tradesdk_cli.mcp.catalog import CHAINS, FEW_ROWS, MOST_ROWS, Scope, Tool, tools
@@ -25,7 +25,7 @@ from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.pay.calls import verb_of
 from tradesdk_cli.pay.rows import brief, spending_fields
 from tradesdk_cli.run import wire
-from tradesdk_cli.text import plain_dollars, to_json, usd, visible
+from tradesdk_cli.text import plain_dollars, to_json, usd
 
 if TYPE_CHECKING:
     from tradesdk import AsyncMarketClient, AsyncTradeClient, MarketResult, Payment
@@ -440,7 +440,7 @@ class Toolbox:
             }
             action = await self._ask(self.approvals.prepare, content, effect)
         if action.state == "pending":
-            diff = {name: {"before": _inside(before.get(name)), "after": _inside(changes[name])} for name in changes}
+            diff = {name: {"before": inside(before.get(name)), "after": inside(changes[name])} for name in changes}
             return {
                 **self._required(action),
                 "changes": {"before": marked(before), "after": None} if operation == "delete" else diff,
@@ -515,10 +515,6 @@ def _page(found: Any) -> Answer:
 def _stat(agent: Mapping[str, Any], name: str) -> float:
     value = (agent.get("stats") or {}).get(name)
     return float(value) if isinstance(value, (int, float)) else 0.0
-
-
-def _inside(value: Any) -> Any:
-    return {"untrusted": visible(value, 200)} if isinstance(value, str) else value
 
 
 def fitting(answer: Answer) -> Answer:

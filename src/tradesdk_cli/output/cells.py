@@ -98,8 +98,8 @@ def _number(kind: Kind, value: float) -> Text:
         return Text(price(value))
     if kind == "share":
         return Text(f"{value:.3f}" if abs(value) < _VAST else f"{value:.6g}")
-    if kind == "number":
-        return Text(_grouped(value))
+    if kind == "number":  # with all its digits
+        return Text(f"{value:,}".removesuffix(".0") if abs(value) < _VAST else f"{value:.6g}")
     return Text(str(value))
 
 
@@ -120,12 +120,6 @@ def _amount(value: float) -> str:
     if value >= _VAST:
         return f"{value:.6g}"
     return f"{value:,.2f}" if value < _NO_CENTS else f"{value:,.0f}"
-
-
-def _grouped(value: float) -> str:
-    """A number with thousands separators and all its digits."""
-    text = f"{value:,}"
-    return text.removesuffix(".0") if abs(value) < _VAST else f"{value:.6g}"
 
 
 def price(value: float) -> str:

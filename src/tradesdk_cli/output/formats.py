@@ -14,7 +14,7 @@ from tradesdk_cli.text import to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from tradesdk_cli.choices import Times
@@ -120,18 +120,13 @@ def plain(value: Any, *, lines: bool = False) -> str:
     return _FORMULA.sub(r"\1\2'", text) if isinstance(value, list | dict) else text
 
 
-def _csv(value: Any) -> str:
-    text = plain(value, lines=True)
-    return _quoted(text) if any(char in text for char in ',";\n') or text != text.strip() or value == "" else text
-
-
-def _tsv(value: Any) -> str:
-    text = plain(value)
-    return _quoted(text) if text.startswith('"') else text  # spreadsheets would look for the closing quote
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
+def _cell(form: str, value: Any) -> str:
+    text = plain(value, lines=form == "csv")
+    if form == "csv":
+        quoted = any(char in text for char in ',";\n') or text != text.strip() or value == ""
+    else:
+        quoted = text.startswith('"')  # spreadsheets would look for the closing quote
+    return '"' + text.replace('"', '""') + '"' if quoted else text
 
 
 # Rows
@@ -156,10 +151,8 @@ class Rows:
 
     def _line(self, values: Sequence[Any]) -> str:
         # \n, not \r\n: spreadsheets read it, and cut, awk and diff leave no \r in the last cell.
-        if self._form == "tsv":
-            return "\t".join(map(_tsv, values)) + "\n"
-        line = ",".join(map(_csv, values))
-        return (line or '""') + "\n"  # readers skip empty lines
+        line = ("," if self._form == "csv" else "\t").join(_cell(self._form, value) for value in values)
+        return ('""' if not line and self._form == "csv" else line) + "\n"  # readers of CSV skip empty lines
 
 
 def cells_of(form: str, row: bytes) -> list[str]:
@@ -172,6 +165,22 @@ def cells_of(form: str, row: bytes) -> list[str]:
         return next(csv.reader(lines, delimiter="," if form == "csv" else "\t", strict=True), [])
     except csv.Error:
         return []
+
+
+def records(form: str, lines: Iterable[str], names: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Rows of a file by the names of its columns. Incomplete rows are left out."""
+    import csv
+
+    rows = csv.reader(lines, delimiter="," if form == "csv" else "\t", strict=True)
+    while True:
+        try:
+            values = next(rows)
+        except StopIteration:
+            return
+        except csv.Error:
+            continue
+        if len(values) == len(names) and values != names:
+            yield dict(zip(names, values, strict=True))
 
 
 def as_rows(values: Sequence[Any]) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ class Lines:
         """The format."""
         self._rows: Rows | None = None
         self._table: GrowingTable | None = None
-        self._left_out_noted = False
+        self._left_out_noted = self._is_checked = False
         self._count: int | None = None
         if self.form == "json":
             what = "-o json" if out.settings.output == "json" else out.destination
@@ -50,6 +50,9 @@ class Lines:
         selection = self._out.selection
         value = selection.search(item)
         if value is None or value is False:
+            if not self._is_checked and (unknown := selection.unknown(item)):
+                self._out.event("nothing_selected", f"the query selects nothing: {unknown}")
+            self._is_checked = True
             return
         value = item if value is True else value  # the query is a filter
         selection.look_at([value])

@@ -8,7 +8,7 @@ from typing import Any
 
 from tradesdk_cli.errors import ClosedPipe, Unwritable
 from tradesdk_cli.output.formats import ROWS, Rows, as_rows, with_times
-from tradesdk_cli.output.select import Selection
+from tradesdk_cli.output.select import Selection, is_nothing
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_cli.text import is_unicode, plural, to_json, visible
 
@@ -128,7 +128,9 @@ class Output(Notes):
 
     def one(self, item: Item) -> None:
         """Prints one object."""
-        self._value(self.selection.search(item))
+        value = self.selection.search(item)
+        self._value(value)
+        self._note_nothing(item, value)
 
     def many(
         self,
@@ -146,7 +148,9 @@ class Output(Notes):
         if self.selection.asks:
             items = [item for page in pages for item in page]
             count = len(items)
-            self._value(self.selection.search(items), say_nothing=count > 0)
+            value = self.selection.search(items)
+            self._value(value)
+            self._note_nothing(items, value)
         else:
             count, hidden = self._list(columns, pages)
         if count == 0:
@@ -163,11 +167,8 @@ class Output(Notes):
             return as_rows(items)
         return [self.selection.flat(item) for item in items]
 
-    def _value(self, value: Any, *, say_nothing: bool = True) -> None:
-        """Prints an object, or the result of the query.
-
-        `say_nothing`: also print a note when the query selected nothing.
-        """
+    def _value(self, value: Any) -> None:
+        """Prints an object, or the result of the query."""
         form = self.format_for(many=False)
         if isinstance(value, list):
             self._list((), [value])
@@ -184,8 +185,13 @@ class Output(Notes):
                 self.draw(lambda console: render_one(console, picked, self.width, self._clock))
             else:
                 self.write(in_words(value) + "\n")
-        if self.selection.asks and self.on_terminal and say_nothing and value in (None, [], {}):
-            self.event("nothing_selected", "the query selected nothing")
+
+    def _note_nothing(self, items: Any, value: Any) -> None:
+        """Prints that the query selected nothing: for people, and where it names a field that nothing has."""
+        if self.selection.asks and items and is_nothing(value):
+            unknown = self.selection.unknown(items)
+            if unknown or (self.on_terminal and not value):
+                self.event("nothing_selected", f"the query selected nothing{f': {unknown}' if unknown else ''}")
 
     def _list(self, columns: Sequence[Column], pages: Iterable[list[Any]]) -> tuple[int, str]:
         """Prints a list. Returns the number of items, and the headings of columns that did not fit."""

@@ -31,7 +31,11 @@ class Selection:
         self.fields = tuple(fields)
         self.asks = query is not None
         """True when there is a query."""
-        self._search = None if query is None else _compiled(query)
+        self._search: Callable[[Any], Any] | None = None
+        self._asked = set[str]()
+        """The fields that the query names."""
+        if query is not None:
+            self._search, self._asked = _compiled(query)
         self._known: dict[str, None] | None = None
         self._paths = {name: name for name in self.fields}
         """The paths of each field; a heading of a table, such as `total_pnl`, is accepted, too."""
@@ -39,6 +43,19 @@ class Selection:
     def search(self, value: Any) -> Any:
         """The part of `value` that the query selects; without a query, `value`."""
         return value if self._search is None else self._search(value)
+
+    def unknown(self, items: Any) -> str:
+        """The fields of the query that are nowhere in these items, for people; empty if there are none."""
+        there = list(dict.fromkeys(_names("", items)))
+        unknown = sorted(self._asked - {path.rpartition(".")[2] for path in there}) if there else []
+        if not unknown:
+            return ""
+        near = [found for name in unknown for found in _near(name, there)[:1]]
+        others, missing = (
+            ", ".join(visible(name, _SHOWN) for name in names) for names in (near or there[:_NAMED], unknown)
+        )
+        hint = f"did you mean {others}?" if near else f"there are {others} (a text needs quotes: 'text')"
+        return f"there is no field {missing}; {hint}"
 
     @property
     def is_all(self) -> bool:
@@ -70,8 +87,7 @@ class Selection:
             if len(near) == 1:
                 self._paths[name] = near[0]
                 continue
-            last = name.rpartition(".")[2]
-            near = near or _like(name, there, 3) or [path for path in there if last in path]
+            near = _near(name, there)
             shown = ", ".join(visible(path, _SHOWN) for path in (near[:3] or there[:_NAMED]))
             more = ", …" if not near and len(there) > _NAMED else ""
             hint = f"did you mean {shown}?" if near else f"there are: {shown}{more}"
@@ -108,8 +124,9 @@ def _headed(heading: str, there: Sequence[str]) -> list[str]:
     return [path for path in there if path in keys or path.rpartition(".")[2] in keys]
 
 
-def _like(name: str, names: Sequence[str], most: int) -> list[str]:
-    return get_close_matches(name, names, most)
+def _near(name: str, there: Sequence[str]) -> list[str]:
+    last = name.rpartition(".")[2]
+    return _headed(name, there) or get_close_matches(name, there) or [path for path in there if last in path]
 
 
 def _put(picked: dict[str, Any], path: list[str], value: Any) -> None:
@@ -137,6 +154,23 @@ def _below_null(item: Any, name: str) -> bool:
     if not isinstance(item, dict) or first not in item:
         return False
     return item[first] is None or item[first] == {} or _below_null(item[first], rest)
+
+
+def is_nothing(value: Any) -> bool:
+    """Whether it is null, or has only nulls at any depth."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+    return all(each is None if each is value else is_nothing(each) for each in inner)
+
+
+def _names(prefix: str, value: Any) -> Iterable[str]:
+    """The names of fields at any depth, below lists without their positions."""
+    if isinstance(value, list):
+        for inner in value:
+            yield from _names(prefix, inner)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield f"{prefix}{key}"
+            yield from _names(f"{prefix}{key}.", inner)
 
 
 def _paths(prefix: str, item: Mapping[str, Any]) -> Iterable[str]:
@@ -168,7 +202,8 @@ def _models_in(annotation: Any) -> Iterable[Any]:
 # JMESPath
 
 
-def _compiled(query: str) -> Callable[[Any], Any]:
+def _compiled(query: str) -> tuple[Callable[[Any], Any], set[str]]:
+    """The search, and the fields that it names."""
     import warnings
 
     import jmespath  # most commands never need it
@@ -186,7 +221,8 @@ def _compiled(query: str) -> Callable[[Any], Any]:
     with query_errors(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `active` without inner quotes is deprecated, but accepted
         expression: Any = jmespath.compile(query)
-        _check_functions(expression.parsed)
+        nodes = list(_nodes(expression.parsed))
+        _check_functions(nodes)
 
     def search(value: Any) -> Any:
         with query_errors():
@@ -194,18 +230,28 @@ def _compiled(query: str) -> Callable[[Any], Any]:
             _refuse_non_json(found)
         return found
 
-    return search
+    made = {node["value"] for node in nodes if node["type"] == "key_val_pair"}
+    return search, {node["value"] for node in nodes if node["type"] == "field"} - made
 
 
-def _check_functions(node: Any) -> None:
+def _nodes(node: Any) -> Iterable[Any]:
+    yield node
+    for child in node["children"]:
+        if isinstance(child, dict):
+            yield from _nodes(child)
+
+
+def _check_functions(nodes: Iterable[Any]) -> None:
     """Checks functions early: JMESPath looks them up at the call, perhaps after a payment."""
     from jmespath.functions import Functions
 
     table = Functions.FUNCTION_TABLE
-    if node["type"] == "function_expression":
+    for node in nodes:
+        if node["type"] != "function_expression":
+            continue
         name, given = node["value"], len(node["children"])
         if name not in table:
-            near = _like(name, list(table), 1)
+            near = get_close_matches(name, table, 1)
             raise UsageProblem(
                 f"--query: there is no function {visible(name, _SHOWN)}",
                 f"did you mean {near[0]}()?" if near else "there are: " + ", ".join(sorted(table)),
@@ -215,9 +261,6 @@ def _check_functions(node: Any) -> None:
         if given < len(signature) or (given > len(signature) and not variadic):
             wanted = ("at least " if variadic else "") + plural(len(signature), "arguments")
             raise UsageProblem(f"--query: {name}() takes {wanted}, not {given}", _EXAMPLE)
-    for child in node["children"]:
-        if isinstance(child, dict):
-            _check_functions(child)
 
 
 def _refuse_non_json(value: Any) -> None:

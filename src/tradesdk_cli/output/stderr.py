@@ -16,7 +16,7 @@ from tradesdk_cli.text import PLAIN, is_unicode, one_line, plural, to_json, visi
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import TextIO
+    from typing import Literal, TextIO
 
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.errors import Problem
@@ -147,8 +147,8 @@ class Notes:
         self.stderr: TextIO = sys.stderr
         self.settings = settings
         self.environ = environ
-        self.says_waits = True
-        """Whether waits of the SDK are printed; a stream prints its own."""
+        self.log: Literal["waits", "events", "none"] = "waits"
+        """What is printed of the SDK's log without -v: longer waits of calls, or every record as an event."""
         self.progress: Progress | None = None
         """The progress of a long command; other output clears its line."""
 

@@ -16,7 +16,7 @@ from tradesdk_cli.output.columns import MARKET
 from tradesdk_cli.pay.checkout import market_client
 from tradesdk_cli.pay.rows import left_over, room
 from tradesdk_cli.run import wire
-from tradesdk_cli.text import dollars, one_line, plain_dollars, usd
+from tradesdk_cli.text import dollars, one_line, plain_dollars, usd, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,8 +46,7 @@ def purchase(run: Run, call: Call, terms: Terms) -> None:
         _show_dry_run(run, call, dry_run(**given, max_price=terms.max_price, purchase=terms.purchase))
         return
     run.out.selection.expect(*_models(run.out, call.verb))
-    with _unknown_is_unpaid(run):
-        most = _agreed(run, wallet, call, client, terms)
+    most = _agreed(run, wallet, call, client, terms)
     buy = getattr(client, call.method)
     began, signed = run.now(), _signatures(wallet)
     results: list[MarketResult[Any]] = []
@@ -56,8 +55,7 @@ def purchase(run: Run, call: Call, terms: Terms) -> None:
         return not results and _signatures(wallet) > signed
 
     with waiting_for_answer(run, under_way, lambda: _note_unfinished(run, began)) as end:
-        with _unknown_is_unpaid(run):
-            results.append(_bought(wallet, lambda: buy(**given, max_price=most, purchase=terms.purchase)))
+        results.append(_bought(wallet, lambda: buy(**given, max_price=most, purchase=terms.purchase)))
         print_bought(run, client, call.verb, results[0])
         end()
 
@@ -74,7 +72,14 @@ def print_bought(
             show(run, verb, result)
         collect(client, [result])
     finally:
-        _account_for(run, client, result)
+        for warning in result.warnings:
+            run.out.note(f"warning: {warning}")
+        if result.payment is None:
+            run.out.note("this cost nothing")
+        elif result.again:
+            _note_earlier(run, result, result.payment)
+        else:
+            _note_payment(run, client, result.payment)
 
 
 def collect(client: MarketClient, results: Sequence[MarketResult[Any]]) -> None:
@@ -90,17 +95,6 @@ def collect(client: MarketClient, results: Sequence[MarketResult[Any]]) -> None:
 
 def _signatures(wallet: Wallet | None) -> int:
     return 0 if wallet is None else wallet.signatures
-
-
-@contextmanager
-def _unknown_is_unpaid(run: Run) -> Iterator[None]:
-    """Adds to the error of an unknown token that nothing was paid; programs read `charged`."""
-    try:
-        yield
-    except PaymentRefusedError as refused:
-        if refused.code == "unknown_token" and not run.out.machine_notes:
-            run.out.note("nothing was paid")
-        raise
 
 
 def _agreed(run: Run, wallet: Wallet | None, call: Call, client: MarketClient, terms: Terms) -> str | None:
@@ -234,8 +228,13 @@ def show(run: Run, verb: str, result: MarketResult[Any]) -> None:
     if verb == "metrics":
         run.out.one(found[0])
     else:
-        rows = signal_rows(found) if verb in PER_SIGNAL and run.out.in_rows else found
+        rows, quiet = found, list[str]()
+        if verb in PER_SIGNAL and run.out.in_rows:
+            rows = signal_rows(found)
+            quiet = [visible(token["tokenSymbol"]) for token in found if not token["signals"]]
         run.out.many(MARKET[verb], [rows], empty="nothing was found")
+        if quiet:
+            run.out.note(f"no signals of {', '.join(quiet)}")
 
 
 def rows_of(verb: str, data: Any) -> Rows:
@@ -297,17 +296,6 @@ def _show_dry_run(run: Run, call: Call, found: DryRun) -> None:
 # Notes about the payment
 
 
-def _account_for(run: Run, client: MarketClient, result: MarketResult[Any]) -> None:
-    for warning in result.warnings:
-        run.out.note(f"warning: {warning}")
-    if result.payment is None:
-        run.out.note("this cost nothing")
-    elif result.again:
-        _note_earlier(run, result, result.payment)
-    else:
-        _note_payment(run, client, result.payment)
-
-
 def _note_earlier(run: Run, result: MarketResult[Any], payment: Payment) -> None:
     """Prints that nothing was paid now, and the age of the answer."""
     answered = result.answered_at
@@ -319,7 +307,7 @@ def _note_earlier(run: Run, result: MarketResult[Any], payment: Payment) -> None
         f"answered {answered:%Y-%m-%d %H:%M:%S} UTC"
     )
     fields = {"paid_usd": plain_dollars(usd(0)), "payments": [], "answered_at": int(answered.timestamp())}
-    run.out.note(text, **(fields if run.out.machine_notes else {}))
+    run.out.event("paid_before", text, **fields)
 
 
 def _note_payment(run: Run, client: MarketClient, payment: Payment) -> None:
@@ -336,4 +324,4 @@ def _note_payment(run: Run, client: MarketClient, payment: Payment) -> None:
         "payments": [payment.id],
         "transactions": transactions,
     }
-    run.out.note(text + (f"; {left}" if left else ""), **(fields if run.out.machine_notes else {}))
+    run.out.event("paid", text + (f"; {left}" if left else ""), **fields)

@@ -60,7 +60,7 @@ def amount_of(option: str, text: str) -> str:
         given = one_line(text) if text.strip() else repr(text)
         given = given if len(given) <= _LONGEST_AMOUNT else "that"  # it may be a pasted key
         message = f"{option}: {given} is not an amount in dollars: write digits, with at most six decimals"
-        hint = f"without a dollar sign, which a shell takes for a variable: {option} 0.10"
+        hint = f"with a point, and without a dollar sign, which a shell takes for a variable: {option} 0.10"
         raise UsageProblem(message, hint) from None
     return text
 
@@ -108,9 +108,7 @@ def market_client(
     """
     from tradesdk import ChainWitness, MarketClient
 
-    http = run.mock.transport().http_client() if run.settings.mock else None
-    if http is not None:
-        run.stack.callback(http.close)
+    http = run.http if run.settings.mock else None
     client: MarketClient = _made(MarketClient, ChainWitness, run, wallet, http, send_api_key, at)
     run.stack.callback(client.close)
     return client
@@ -127,7 +125,7 @@ def async_market_client(run: Run, wallet: Wallet | None, http: Any) -> AsyncMark
 def _made(
     kind: Any, witness: Any, run: Run, wallet: Wallet | None, http: Any, send_api_key: bool, at: str | None
 ) -> Any:
-    from tradesdk_cli.retries import QUICK, OneMoreTry, OtherTime
+    from tradesdk_cli.retries import QUICK, OtherTime
 
     settings = run.settings
     now = node = None
@@ -139,14 +137,15 @@ def _made(
     if at is None:
         raise ConfigProblem(
             "no address for market data: set TRADE_MARKET_BASE_URL or TRADE_BASE_URL",
-            "try it without an account or a network: trade --mock market prices ETH",
+            "without an account, try the mock: trade --mock market prices ETH",
         )
     if not settings.mock:
         refuse_http(at, "TRADE_MARKET_BASE_URL", "the address of market data", "a payment")
     key = run.api_key(at, market=True) if send_api_key else None
     if send_api_key and key is None:
         raise ConfigProblem("no API key to send: trade login keeps one", "or leave --send-api-key out")
-    client: Any = kind(
+    return run.made(
+        kind,
         signer=wallet if wallet is not None else Wallet(NOBODY, _no_key) if settings.mock else None,
         ledger=run.ledger,
         allow_upfront=settings.allow_upfront,
@@ -154,16 +153,12 @@ def _made(
         send_api_key=send_api_key,
         api_key=None if key is None else key[0],
         timeout=settings.timeout or (QUICK if wallet is None else None),  # a paid call reads longer by default
-        max_retries=settings.retries,
-        retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
         clock=None if now is None else OtherTime(now),
         witness=node,
         collect=False,
         http_client=http,
         rate_limiter=run.rate_limiter if send_api_key else None,
     )
-    run.listen(lambda: client.rate_limit)
-    return client
 
 
 NOBODY = "0x" + "0" * 40

@@ -105,11 +105,11 @@ _LONGEST = 4096
 
 def _create(run: Run, wallet: Path | None, key: str | None) -> None:
     from tradesdk import create_keystore
-    from tradesdk_cli.wallet import ask_new_password
+    from tradesdk_cli.wallet import ask_password
 
     _refuse_mock(run)
     path = _new_keystore(run, wallet)
-    made = create_keystore(path, ask_new_password(), key)
+    made = create_keystore(path, ask_password(path, new=True), key)
     run.out.one({"address": made, "kept_in": str(path)})
     run.out.note("it needs USDC on Base to pay with, and no ETH; a little is enough: it is for small payments")
 

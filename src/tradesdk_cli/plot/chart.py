@@ -27,6 +27,8 @@ _LABEL = 16
 _LARGEST = 1e100
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 _LINE, _AXIS = "cyan", "dim"
+_SIGNS = {False: "│└─┤┈", True: "|+-+."}
+"""Edge, corner, bar, tick and dot, with and without Unicode."""
 _MARKS = {"BUY": ("▲", "^", "green"), "SELL": ("▼", "v", "red"), "now": ("◆", "@", "yellow")}
 _BESIDE = {"BUY": 1, "SELL": -1}
 _WORDS = {"BUY": "BUY", "SELL": "SELL", "now": "with open positions"}
@@ -72,7 +74,11 @@ def draw(chart: Chart, width: int, height: int, *, ascii_only: bool = False) -> 
     # No price is this large; sums and distances of larger values would be infinite.
     points = [(at, max(-_LARGEST, min(_LARGEST, value))) for at, value in chart.points]
     marks = [replace(mark, value=max(-_LARGEST, min(_LARGEST, mark.value))) for mark in chart.marks]
-    low, high = _range([value for _, value in points] + [mark.value for mark in marks])
+    values = [value for _, value in points] + [mark.value for mark in marks]
+    low, high = min(values), max(values)
+    if high - low <= max(abs(low), abs(high)) * 1e-9:  # some room around a single value
+        room = abs(high) * 0.05 or 1.0
+        low, high = low - room, high + room
     ticks = value_ticks(low, high, max(2, min(6, rows // 3)))
     low, high = min(low, ticks[0][0]), max(high, ticks[-1][0])
     labels = max(len(text) for _, text in ticks)
@@ -83,12 +89,11 @@ def draw(chart: Chart, width: int, height: int, *, ascii_only: bool = False) -> 
     for mark in marks:  # beside the line, so that it stays visible: BUY below, SELL above
         sign, plain, style = _MARKS[mark.kind]
         canvas.sign(mark.at, mark.value, plain if ascii_only else sign, style, _BESIDE.get(mark.kind, 0))
+    edge, corner, bar, tick, dot = tuple(_SIGNS[ascii_only])
     if chart.base is not None and low < chart.base < high:
-        canvas.dotted(chart.base, "." if ascii_only else "┈")
+        canvas.dotted(chart.base, dot)
     by_row = {canvas.row(value): text for value, text in ticks}
-    lines = [_cut(Text(visible(chart.title), style="bold"), width)]
-    edge, corner, bar = ("|", "+", "-") if ascii_only else ("│", "└", "─")
-    tick = "+" if ascii_only else "┤"
+    lines = [cut(Text(visible(chart.title), style="bold"), width)]
     for row, content in enumerate(canvas.rows(ascii_only=ascii_only)):
         text = by_row.get(row, "")
         lines.append(Text.assemble((text.rjust(labels) + " " + (tick if text else edge), _AXIS), content))
@@ -159,21 +164,11 @@ def value_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
     step = factor * power
     decimals = max(0, -math.floor(math.log10(step) + 1e-9) + (factor == 2.5))
     first, last = math.floor(low / step + 1e-6), math.ceil(high / step - 1e-6)
-    return [(number * step, _label(number * step, decimals)) for number in range(first, last + 1)]
-
-
-def _label(value: float, decimals: int) -> str:
-    text = f"{round(value, decimals) + 0.0:,.{decimals}f}"  # + 0.0 turns -0.0 into 0.0
-    return text if len(text) <= _LABEL else f"{value:.3g}"
-
-
-def _range(values: Sequence[float]) -> tuple[float, float]:
-    """The lowest and the highest value; some room around a single value."""
-    low, high = min(values), max(values)
-    if high - low > max(abs(low), abs(high)) * 1e-9:
-        return low, high
-    room = abs(high) * 0.05 or 1.0
-    return low - room, high + room
+    found = []
+    for value in (number * step for number in range(first, last + 1)):
+        text = f"{round(value, decimals) + 0.0:,.{decimals}f}"  # + 0.0 turns -0.0 into 0.0
+        found.append((value, text if len(text) <= _LABEL else f"{value:.3g}"))
+    return found
 
 
 def _time_axis(canvas: _Canvas) -> str:
@@ -212,10 +207,11 @@ def _legend(chart: Chart, width: int, *, ascii_only: bool) -> list[Text]:
         if any(mark.kind == kind for mark in chart.marks):
             parts.append(Text.assemble((plain if ascii_only else sign, style), f" {_WORDS[kind]}"))
     line = Text("   ").join(parts)
-    return [line] if cell_len(line.plain) <= width else [_cut(part, width) for part in parts]
+    return [line] if cell_len(line.plain) <= width else [cut(part, width) for part in parts]
 
 
-def _cut(text: Text, width: int) -> Text:
+def cut(text: Text, width: int) -> Text:
+    """`text`, cut to `width` cells."""
     text.truncate(width, overflow="ellipsis")
     return text
 

@@ -45,7 +45,10 @@ class Bookmark:
     """
 
     def __init__(self, file: Path | None, *, needed: bool) -> None:
-        """None: no position is saved. Without `needed`, one that cannot be saved is no error."""
+        """None: no position is saved here, but `needed`, a group saves its own.
+
+        Without `needed`, one that cannot be saved is no error.
+        """
         self._file, self._needed = file, needed
         self.goes_on = "the same command" if needed else "--since last"
 
@@ -63,8 +66,11 @@ class Bookmark:
                         raise
                     self._file = None
                     stream = stack.enter_context(open_stream(checkpoint=False, manual_ack=False))
-                if self._file is not None:
-                    _remove_runs(self._file)
+                if self._file is not None:  # it replaces the files of other runs
+                    last = self._file.with_name(self._file.name.partition(".run-")[0].removesuffix(".json") + ".json")
+                    for other in _runs(last):
+                        if not other.name.startswith(self._file.name):
+                            other.unlink(missing_ok=True)
                 yield stream
                 done = True
         except CheckpointError:
@@ -74,7 +80,7 @@ class Bookmark:
     def ack(self, stream: Stream, signal: StreamSignal) -> None:
         """The signal is done."""
         try:
-            if self._file is not None:
+            if self._file is not None or self._needed:
                 stream.ack(signal)
         except CheckpointError:
             if self._needed:
@@ -135,14 +141,6 @@ def _runs(file: Path) -> list[Path]:
         return [each for each in file.parent.iterdir() if each.name.startswith(f"{file.stem}.run-")]
     except OSError:
         return []
-
-
-def _remove_runs(file: Path) -> None:
-    """Removes the files of the runs that this one replaces."""
-    last = file.with_name(file.name.partition(".run-")[0].removesuffix(".json") + ".json")
-    for other in _runs(last):
-        if not other.name.startswith(file.name):
-            other.unlink(missing_ok=True)
 
 
 def _short(kind: dict[str, str]) -> str:

@@ -71,21 +71,11 @@ class Delivery:
         self._out: Output = run.out
         self._lines = Lines(run.out, STREAM, (*StreamSignal.model_fields, *marks))
         run.stack.callback(self._lines.close)
-        self._wanted, self._resumes = wanted, resumes
+        self.wanted, self._resumes = wanted, resumes
         self._written: set[str] = set()
         """Ids of signals in the file that this run has not delivered."""
         self._begin = time.monotonic()
         self.signals = self.replayed = self.late = self.commands_failed = 0
-
-    @property
-    def complete(self) -> bool:
-        """True after the requested number of signals."""
-        return self.signals == self._wanted.count
-
-    @property
-    def into_file(self) -> bool:
-        """True when signals are only written to a file, which is too quick to interrupt."""
-        return self._out.file is not None and not self._wanted.commands
 
     def begin(self) -> None:
         """Begins."""
@@ -102,8 +92,14 @@ class Delivery:
         self.signals += 1
         self.replayed += event.get("replayed") is True
         self.late += event.get("late") is True
-        self._print(event)
-        for command in self._wanted.commands:
+        if event["id"] in self._written:
+            # An earlier run was killed before it saved its position, or did not continue from the last one. If the
+            # service sends the signal again, it is written again.
+            self._written.remove(event["id"])
+        else:
+            source = next((mark for mark in ("redelivered", "late", "replayed") if event.get(mark) is True), "live")
+            self._lines.put(event, shown={**event, "source": source})
+        for command in self.wanted.commands:
             problem = command.run(event)
             if problem is not None:
                 self.commands_failed += 1
@@ -113,19 +109,10 @@ class Delivery:
     def summary(self, *more: str, **fields: Any) -> None:
         """Prints the sum on stderr, with `more` and `fields` added."""
         seconds = time.monotonic() - self._begin
-        parts = [
-            *(f"{number} {name}" for number, name in ((self.replayed, "replayed"), (self.late, "late")) if number),
-            *more,
-            *([plural(self.commands_failed, "failed commands")] if self.commands_failed else []),
-        ]
-        counts = {
-            "signals": self.signals,
-            "replayed": self.replayed,
-            "late": self.late,
-            **fields,
-            "commands_failed": self.commands_failed,
-            "seconds": round(seconds, 3),
-        }
+        counts: dict[str, Any] = {"signals": self.signals, "replayed": self.replayed, "late": self.late}
+        parts = [f"{counts[name]} {name}" for name in ("replayed", "late") if counts[name]] + list(more)
+        parts += [plural(self.commands_failed, "failed commands")] * (self.commands_failed > 0)
+        counts |= {**fields, "commands_failed": self.commands_failed, "seconds": round(seconds, 3)}
         took = span(seconds) if seconds >= 60 else f"{seconds:.1f} s"
         text = f"{plural(self.signals, 'signals')} in {took}" + (": " + ", ".join(parts) if parts else "")
         self._out.event("summary", text, **counts)
@@ -134,12 +121,3 @@ class Delivery:
         """Ends the command, with exit code 1 if a command failed."""
         if self.commands_failed:
             raise typer.Exit(OTHER)
-
-    def _print(self, event: Mapping[str, Any]) -> None:
-        if event["id"] in self._written:
-            # An earlier run was killed before it saved its position, or did not continue from the last one. If the
-            # service sends the signal again, it is written again.
-            self._written.remove(event["id"])
-            return
-        source = next((mark for mark in ("redelivered", "late", "replayed") if event.get(mark) is True), "live")
-        self._lines.put(event, shown={**event, "source": source})

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PLACEHOLDERS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confidence", "price_usd", "timestamp")
 _GRACE = 2.0
 _STDERR = 2
+_GROUP: dict[str, Any] = {"creationflags": 0x200} if sys.platform == "win32" else {"process_group": 0}
+"""Its own process group: its children end with it, and Ctrl-C reaches only us."""
 
 
 class NotRunnable(Exception):
@@ -72,7 +74,7 @@ class Command:
         Returns None on success, else `error`, and `exit_code` or `signal` if there is one.
         """
         try:
-            child = _start(self.words(event))
+            child = subprocess.Popen(self.words(event), stdin=subprocess.PIPE, stdout=_STDERR, **_GROUP)  # noqa: S603  # the user chose the program
         except NotRunnable as error:
             return {"error": one_line(str(error))}
         except OSError as error:
@@ -88,7 +90,8 @@ class Command:
         if child.returncode == 0:
             return None
         if child.returncode < 0:
-            name = _signal_name(-child.returncode)
+            known = {number.value: number.name for number in signal.Signals}
+            name = known.get(-child.returncode, f"signal {-child.returncode}")
             return {"error": f"it was killed by {name}", "signal": name}
         return {"error": f"it ended with {child.returncode}", "exit_code": child.returncode}
 
@@ -129,40 +132,16 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else to_json(value)
 
 
-def _start(words: list[str]) -> subprocess.Popen[bytes]:
-    # Its own process group: its children end with it, and Ctrl-C reaches only us.
-    if sys.platform == "win32":
-        return subprocess.Popen(  # noqa: S603  # the user chose the program
-            words, stdin=subprocess.PIPE, stdout=_STDERR, creationflags=subprocess.CREATE_NEW_PROCESS_GROUP
-        )
-    return subprocess.Popen(  # noqa: S603  # the user chose the program
-        words, stdin=subprocess.PIPE, stdout=_STDERR, process_group=0
-    )
-
-
 def _end(child: subprocess.Popen[bytes]) -> None:
     """Ends it and its children: SIGTERM, then SIGKILL."""
-    _send(child, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        child.wait(_GRACE)
-    _send(child, None)
+    for number in (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
+        with contextlib.suppress(ProcessLookupError, PermissionError, subprocess.TimeoutExpired):  # all have ended
+            if sys.platform == "win32":
+                child.kill()
+            else:
+                os.killpg(child.pid, number)
+            child.wait(_GRACE)
     if child.stdin is not None:
         with contextlib.suppress(OSError):
             child.stdin.close()
     child.wait()
-
-
-def _send(child: subprocess.Popen[bytes], number: signal.Signals | None) -> None:
-    """Sends the signal to its group; None: SIGKILL."""
-    if sys.platform == "win32":
-        child.kill()
-        return
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # all have ended
-        os.killpg(child.pid, number or signal.SIGKILL)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk import StreamSignal, StreamStats
 from tradesdk.fleet import FleetSignals
-from tradesdk_cli.stream.bookmark import Bookmark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,16 +44,6 @@ class GroupStream:
 
     def close(self) -> None:
         self._signals.close()
-
-
-class GroupBookmark(Bookmark):
-    """The group keeps its position."""
-
-    def __init__(self) -> None:
-        super().__init__(None, needed=True)
-
-    def ack(self, stream: Stream, signal: StreamSignal) -> None:
-        stream.ack(signal)
 
 
 @contextmanager

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import contextmanager, nullcontext
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tradesdk import (
     CheckpointError,
     Connected,
     Disconnected,
-    Gap,
-    InvalidEvent,
-    PositionReset,
     StreamEndedError,
     StreamError,
     StreamSignal,
@@ -22,7 +17,6 @@ from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, ConfigProblem, Interrupted
 from tradesdk_cli.explain import next_step
 from tradesdk_cli.interrupts import deferring, exit_code_of
-from tradesdk_cli.retries import log_handler
 from tradesdk_cli.stream.bookmark import Bookmark
 from tradesdk_cli.stream.deliver import Delivery
 from tradesdk_cli.stream.watchdog import Watchdog
@@ -39,7 +33,7 @@ if TYPE_CHECKING:
 
 SETTLE = 3.0
 """Seconds after connecting until the history is read again."""
-_RAW = 2000
+_EARLY = "ended before all that was missed was read from the history"
 
 
 def follow(
@@ -56,200 +50,111 @@ def follow(
 
     `back`: it begins in the past. `duration` and `idle` are in seconds.
     """
-    stats: StreamStats | None = None
+    running = _Running(back)
+    out.log = "events"
     reason = None
-    end = _End(back, bookmark.goes_on)
-    out.says_waits = False  # `_note_wait` prints them
     try:
-        with deferring(end.comes) as deferral:
+        with deferring(running.ends) as deferral:
             try:
-                waits = log_handler(partial(_note_wait, out, end), logging.WARNING)
-                with _explained(), waits, bookmark.opened(open_stream) as stream:
-                    end.stream = stream
+                with _explained(), bookmark.opened(open_stream) as running.stream:
                     try:
-                        reason = _deliver(out, delivery, bookmark, stream, end, deferral, duration, idle)
+                        reason = running.deliver(out, delivery, bookmark, deferral, duration, idle)
                     finally:
-                        stats, end.stream = stream.stats, None
+                        running.stats, running.stream = running.stream.stats, None
             except KeyboardInterrupt as interrupt:
                 out.after_ctrl_c()
                 raise Interrupted(exit_code_of(interrupt)) from None
     except ClosedPipe:
         raise
     except BaseException as error:
-        if stats is not None or isinstance(error, Interrupted):  # else there is only the error
-            _summary(delivery, stats, end)
+        if running.stats is not None or isinstance(error, Interrupted):  # else there is only the error
+            running.summary(delivery, bookmark.goes_on)
         raise
     if reason == "unread":
         raise ClosedPipe
-    _summary(delivery, stats, end)
+    running.summary(delivery, bookmark.goes_on)
     delivery.finish()
 
 
-class _End:
-    """The state of the stream when it was stopped.
+class _Running:
+    """A stream while it is followed.
 
     Attributes:
-        stream: the running stream; after disconnecting, it always has something to catch up.
-        broken_off: we stopped it.
-        back: past signals are needed: it begins there, or the connection was lost.
-        catching_up: requested or missed signals may not be read yet.
-        how: how to get them, for people.
+        stream: the stream; None before, and after the end, when it always has something to catch up.
+        stats: its sums, at the end.
+        catching_up: when it was stopped, requested or missed signals were perhaps not read yet.
     """
 
-    def __init__(self, back: bool, goes_on: str) -> None:
-        self.stream: Stream | None = None
-        self.broken_off = self.catching_up = False
-        self.back = back
-        self.how = f"{goes_on} continues there"
+    stream: Stream | None = None
+    stats: StreamStats | None = None
+    catching_up = False
 
-    def comes(self) -> None:
-        """Stops it. May be called from any thread, and by a signal handler."""
+    def __init__(self, back: bool) -> None:
+        """`back`: past signals are needed: it begins there, or the connection was lost."""
+        self._back = back
+
+    def ends(self) -> None:
+        """It is about to end. May be called from any thread, and by a signal handler."""
         stream = self.stream
-        if stream is not None and self.back and stream.catching_up:
+        if stream is not None and self._back and stream.catching_up:
             self.catching_up = True
 
+    def deliver(
+        self,
+        out: Output,
+        delivery: Delivery,
+        bookmark: Bookmark,
+        deferral: DeferInterrupt,
+        duration: float | None,
+        idle: float | None,
+    ) -> str | None:
+        """Why it ended: as `Watchdog.reason`, or None after the requested number."""
+        stream = self.stream
+        assert stream is not None  # noqa: S101  # it was opened
 
-def _deliver(
-    out: Output,
-    delivery: Delivery,
-    bookmark: Bookmark,
-    stream: Stream,
-    end: _End,
-    deferral: DeferInterrupt,
-    duration: float | None,
-    idle: float | None,
-) -> str | None:
-    """Why it ended: as `Watchdog.reason`, or None after the requested number."""
+        def stop() -> None:
+            self.ends()
+            out.log = "none"  # from now on, it is we who disconnect
+            stream.close()
 
-    def stop() -> None:
-        end.comes()
-        end.broken_off = True
-        stream.close()
-
-    notes = _EventNotes(out)
-    delivery.begin()
-    with Watchdog(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up) as watch:
-        watch.idle()
-        for item in stream:
-            if isinstance(item, StreamSignal):
-                watch.working()
-                notes.signal(item)
-                with deferral.shut():  # an exception within the model's code would become another error
-                    event = wire_of(item)
-                # A signal written to a file is always acknowledged, even at Ctrl-C: else it would be written twice.
-                with deferral.shut() if delivery.into_file else nullcontext():
-                    delivery.signal(event)
-                    bookmark.ack(stream, item)
-                if delivery.complete:
-                    break
-                watch.idle()
-            elif watch.reason is None:  # a later disconnect is ours
-                if isinstance(item, Disconnected):
-                    end.back = True
+        delivery.begin()
+        with Watchdog(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up) as watch:
+            watch.idle()
+            for item in stream:
+                if isinstance(item, StreamSignal):
                     watch.working()
-                elif isinstance(item, Connected):
+                    with deferral.shut():  # an exception within the model's code would become another error
+                        event = {"type": item.type} | item.model_dump(mode="json", exclude_unset=True)
+                    # A signal written to a file is always acknowledged, even at Ctrl-C: else it would be written twice.
+                    quick = out.file is not None and not delivery.wanted.commands
+                    with deferral.shut() if quick else nullcontext():
+                        delivery.signal(event)
+                        bookmark.ack(stream, item)
+                    if delivery.signals == delivery.wanted.count:
+                        break
                     watch.idle()
-                notes.note(item)
-        notes.end()
-    return watch.reason
+                elif watch.reason is None and isinstance(item, Disconnected):  # a later one is ours
+                    self._back = True
+                    watch.working()
+                elif watch.reason is None and isinstance(item, Connected):
+                    watch.idle()
+        return watch.reason
 
-
-def wire_of(signal: StreamSignal) -> dict[str, Any]:
-    """A signal as the service sent it, with `replayed` and `late` at the end."""
-    return {"type": signal.type} | signal.model_dump(mode="json", exclude_unset=True)
-
-
-class _EventNotes:
-    """Prints events of the stream on stderr."""
-
-    def __init__(self, out: Output) -> None:
-        self._out = out
-        self._replayed = 0
-
-    def signal(self, signal: StreamSignal) -> None:
-        if signal.replayed:
-            self._replayed += 1
-        else:
-            self.end()
-
-    def end(self) -> None:
-        """Prints how many of the last signals came from the history."""
-        if self._replayed:
-            text = f"{plural(self._replayed, 'signals')} came from the history, not live"
-            self._out.event("replayed", text, signals=self._replayed)
-            self._replayed = 0
-
-    def note(self, item: Any) -> None:
-        self.end()
-        if isinstance(item, Connected):
-            again = "" if item.connects == 1 else " again"
-            self._out.event("connected", f"connected{again}", connects=item.connects)
-        elif isinstance(item, Disconnected):
-            when = f"; trying again in {item.wait:.0f} s" if item.wait >= 1 else "; trying again"
-            why = one_line(item.reason)
-            text = f"disconnected: {why}{when}"
-            self._out.event("disconnected", text, reason=why, wait=round(item.wait, 3), tries=item.tries)
-        elif isinstance(item, Gap):
-            start, end = (f"{moment:%Y-%m-%d %H:%M:%SZ}" for moment in (item.start, item.end))
-            self._out.event(
-                "gap",
-                f"signals from {start} to {end} may be missing: {one_line(item.reason)}",
-                start=item.start.timestamp(),
-                end=item.end.timestamp(),
-                reason=one_line(item.reason),
-            )
-        elif isinstance(item, PositionReset):
-            position, start = (f"{moment:%Y-%m-%d %H:%M:%SZ}" for moment in (item.position, item.start))
-            self._out.event(
-                "position_reset",
-                f"the saved position {position} cannot be right ({item.reason}): signals are read again from {start}",
-                position=item.position.timestamp(),
-                start=item.start.timestamp(),
-                reason=item.reason,
-            )
-        elif isinstance(item, InvalidEvent):
-            raw = item.raw[:_RAW].decode("utf-8", "replace")
-            self._out.event(
-                "invalid_event",
-                f"left out, because it cannot be read ({one_line(item.reason, 200)}): {one_line(raw, 120)}",
-                reason=one_line(item.reason),
-                source=item.source,
-                raw=raw,
-            )
-
-
-def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
-    if stats is None:
-        delivery.summary("never connected", connects=0)
-        return
-    counts = {
-        "connects": stats.connects,
-        "duplicates": stats.duplicates,
-        "filtered": stats.filtered,
-        "invalid": stats.invalid,
-        "gaps": stats.gaps,
-        "catching_up": end.catching_up,
-    }
-    parts = (
-        (f"connected {stats.connects} times", stats.connects > 1),
-        (plural(stats.duplicates, "duplicates") + " dropped", stats.duplicates),
-        (f"{stats.invalid} unreadable", stats.invalid),
-        (plural(stats.gaps, "gaps"), stats.gaps),
-        (f"ended before all that was missed was read from the history; {end.how}", end.catching_up),
-    )
-    delivery.summary(*(text for text, there in parts if there), **counts)
-
-
-def _note_wait(out: Output, end: _End, record: logging.LogRecord) -> None:
-    """Prints waits of the SDK before it is connected, and while it reads the history."""
-    fields = vars(record)
-    event = None if end.broken_off else fields.get("event")
-    if event in ("retry", "rate_limit_wait"):
-        out.event("waiting", one_line(record.getMessage()))
-    elif event == "fleet_unrelayed":
-        out.event("unrelayed", "no relay stores signals: run trade fleet relay on some machine")
-    elif event == "history_unread":
-        out.event("not_looked", one_line(fields["reason"]) + "; trying again")
+    def summary(self, delivery: Delivery, goes_on: str) -> None:
+        """Prints the sum; `goes_on` is the command that continues, for people."""
+        stats = self.stats
+        if stats is None:
+            delivery.summary("never connected", connects=0)
+            return
+        parts = (
+            (f"connected {stats.connects} times", stats.connects > 1),
+            (plural(stats.duplicates, "duplicates") + " dropped", stats.duplicates),
+            (f"{stats.invalid} unreadable", stats.invalid),
+            (plural(stats.gaps, "gaps"), stats.gaps),
+            (f"{_EARLY}; {goes_on} continues there", self.catching_up),
+        )
+        counts = {name: getattr(stats, name) for name in ("connects", "duplicates", "filtered", "invalid", "gaps")}
+        delivery.summary(*(text for text, there in parts if there), **counts, catching_up=self.catching_up)
 
 
 @contextmanager

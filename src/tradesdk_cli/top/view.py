@@ -23,7 +23,7 @@ from tradesdk_cli.interrupts import deferring, exit_code_of
 from tradesdk_cli.output.cells import ago, cell, moment
 from tradesdk_cli.output.columns import TO_PROFIT, TO_STOP, Column, columns
 from tradesdk_cli.output.table import fitted
-from tradesdk_cli.plot.chart import shows_ascii_only
+from tradesdk_cli.plot.chart import cut, shows_ascii_only
 from tradesdk_cli.text import one_line, plural, visible
 from tradesdk_cli.top.reader import HeldOutput, Source, chains_of, read, skipped
 from tradesdk_cli.top.state import Board, Item
@@ -118,7 +118,7 @@ def header(board: Board, width: int, now: Moment, *, ascii_only: bool = False) -
                 lines.append(part)
             else:
                 lines[-1] = longer
-    return [_cut(line, width) for line in lines]
+    return [cut(line, width) for line in lines]
 
 
 def _budgets(board: Board, now: Moment) -> list[Text]:
@@ -160,7 +160,7 @@ def _title(board: Board, part: str, count: int, room: int, now: Moment, width: i
         text.append(f"{age:.0f} s ago" if age >= 1 else "now", style="yellow" if age > _OLD else "dim")
         if count > room:
             text.append(f"; {count - room} do not fit")
-    return _cut(text, width)
+    return cut(text, width)
 
 
 def _foot(board: Board, now: Moment, width: int, *, keys: bool) -> list[Text]:
@@ -170,11 +170,6 @@ def _foot(board: Board, now: Moment, width: int, *, keys: bool) -> list[Text]:
         message, style = f"error, {since:.0f} s ago: {visible(board.problem, _LONGEST)}", "red"
     lines = [Text(line, style=style) for line in wrap(message, max(width, 20))]  # the whole reason
     return [*lines, *([Text("q quits", style="dim")] if keys else [])]
-
-
-def _cut(line: Text, width: int) -> Text:
-    line.truncate(width, overflow="ellipsis")
-    return line
 
 
 # Live

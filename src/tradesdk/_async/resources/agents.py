@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import ClassVar, Literal
 
 from ..._http.arguments import (
     argument_called,
@@ -10,7 +10,6 @@ from ..._http.arguments import (
     comparable,
     confidence,
     identifier,
-    no_attribute,
     optional_identifier,
     optional_text,
     optional_whole,
@@ -24,7 +23,8 @@ from ...models.agents import Agent, AgentSummary, Risk, RiskDict
 from ..pagination import AsyncPager
 from ..session import AsyncResource
 
-_NOT_IN_THE_API = {"pause": "paused", "resume": "resumed", "start": "started", "stop": "stopped"}
+_FEWER = "to open fewer positions until then: client.agents.update(id, max_positions=1, min_confidence=1)"
+_ITS_STATE = "see its state: client.agents.get(id).status"
 
 
 class AsyncAgentsResource(AsyncResource):
@@ -33,20 +33,12 @@ class AsyncAgentsResource(AsyncResource):
     The service documents no endpoint that starts, stops or pauses an agent; if it gets one, use `client.request`.
     """
 
-    if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
-
-        def __getattr__(self, name: str) -> NoReturn:
-            done = _NOT_IN_THE_API.get(name)
-            if done is None:
-                raise no_attribute(self, name)
-            error = AttributeError(f"an agent cannot be {done} through the API, which has no endpoint for it")
-            until_then = "see its state: client.agents.get(id).status"
-            if name in ("pause", "stop"):
-                until_then = (
-                    "to open fewer positions until then: client.agents.update(id, max_positions=1, min_confidence=1)"
-                )
-            error.add_note(f"hint: it is done in the dashboard; {until_then}")
-            raise error
+    _not_in_the_api: ClassVar = {
+        "pause": ("an agent cannot be paused", _FEWER),
+        "resume": ("an agent cannot be resumed", _ITS_STATE),
+        "start": ("an agent cannot be started", _ITS_STATE),
+        "stop": ("an agent cannot be stopped", _FEWER),
+    }
 
     def list(
         self,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ..._http.arguments import argument_called, chain, identifier, required_text
 from ..._http.request import CreateLookup, Listing, endpoint, model_request
 from ...errors import InvalidSignatureError
@@ -16,6 +18,11 @@ from ..signing import ask_signer
 
 class WalletsResource(Resource):
     """`client.wallets`: wallets that agents trade with."""
+
+    _not_in_the_api: ClassVar = dict.fromkeys(
+        ("delete", "disconnect", "remove"),
+        ("a wallet cannot be removed", "see what is connected: client.wallets.list()"),
+    )
 
     @argument_called("chain_id", not_="chain")
     def connect(self, *, address: str, chain_id: int, label: str, signature: str) -> Wallet:

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 from tradesdk.local import host_of, origin_of
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.diagnostics import log_control_request
-from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, UsageProblem, exit_code_for
+from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, exit_code_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tradesdk_cli.run import Run
 
 
@@ -151,16 +149,3 @@ def forget_old_state(run: Run) -> None:
 
         forget_payments(run.settings)
         run.mock.populate(MOCK_TENANT)  # as every command on this world does
-
-
-def pairs(words: Iterable[str], look: str) -> dict[str, str]:
-    """`NAME=VALUE` words as a dictionary."""
-    found: dict[str, str] = {}
-    for text in words:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UsageProblem(f"{text!r} is not of the form NAME=VALUE", look)
-        if name in found:
-            raise UsageProblem(f"{name} is given twice", look)
-        found[name] = value
-    return found

@@ -11,10 +11,21 @@ from urllib.parse import quote, urlencode
 import typer
 
 from tradesdk_cli.cli.group import Verbs, noun
-from tradesdk_cli.cli.params import A_TIME, AgentId, AnyChain, DryRun, Yes, number, unix_or_date, whole
+from tradesdk_cli.cli.params import (
+    A_TIME,
+    AgentId,
+    AnyChain,
+    DryRun,
+    Yes,
+    number,
+    pairs,
+    parse_span,
+    unix_or_date,
+    whole,
+)
 from tradesdk_cli.commands import mock
 from tradesdk_cli.commands.lists import refuse_query
-from tradesdk_cli.commands.mock.control import forget_old_state, json_of, mock_name, no_mock, pairs, send
+from tradesdk_cli.commands.mock.control import forget_old_state, json_of, mock_name, no_mock, send
 from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.output.columns import BALANCES, EMITTED, KEYS, LOG, SETTLEMENTS, SUBMISSIONS
 from tradesdk_cli.run import run_of
@@ -208,6 +219,9 @@ def _declared(each: ControlParameter) -> Any:
     elif each.unit == "TIME":
         kind, read["parser"] = each.types[0], lambda value: each.types[0](unix_or_date()(value))
         text = f"{text.removesuffix('.')}; also {A_TIME.partition(', ')[2]}."
+    elif each.unit == "SECONDS":
+        kind, read["parser"] = float, _seconds
+        text = f"{text.removesuffix('.')}; also 30s, 10m or 2h."
     elif each.types in ((int,), (float,)):
         (kind,), read["parser"] = each.types, whole() if each.types == (int,) else number()
     elif each.types == (bool,):
@@ -223,6 +237,10 @@ def _declared(each: ControlParameter) -> Any:
     if kind is bool and each.default is None:
         option += f"/--no-{option[2:]}"
     return Annotated[kind | None, typer.Option(option, *short, help=text, show_default=False, **read)]
+
+
+def _seconds(value: str | float) -> float:
+    return parse_span(value) if str(value)[-1:].isalpha() else number()(value)
 
 
 def _sentence(text: str) -> str:

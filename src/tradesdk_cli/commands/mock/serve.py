@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import typer
 
 from tradesdk_cli.cli.group import Verbs
-from tradesdk_cli.cli.params import whole
-from tradesdk_cli.commands.mock.control import PORT, pairs
+from tradesdk_cli.cli.params import pairs, whole
+from tradesdk_cli.commands.mock.control import PORT
 from tradesdk_cli.errors import CliError, UsageProblem
 from tradesdk_cli.mockworld import FIRST_SIGNAL_WITHIN, mock_server_class, usable_file
 from tradesdk_cli.run import run_of
@@ -38,33 +38,30 @@ _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # compared with, n
 def serve(
     ctx: typer.Context,
     port: Annotated[
-        int, typer.Option("--port", parser=whole(0, 65535), metavar="N", help="The port; 0 means any free one.")
+        int, typer.Option(parser=whole(0, 65535), metavar="N", help="The port; 0 means any free one.")
     ] = PORT,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     seed: Annotated[
         int | None,
         typer.Option(
-            "--seed",
             parser=whole(),
             metavar="N",
             help="Number that decides prices and signals; the same seed gives the same world.",
         ),
     ] = None,
-    db: Annotated[Path | None, typer.Option("--db", metavar="FILE", help="Keep the state in this file.")] = None,
-    tenant: Annotated[str, typer.Option("--tenant", metavar="NAME", help="The tenant to populate.")] = "me",
+    db: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the state in this file.")] = None,
+    tenant: Annotated[str, typer.Option(metavar="NAME", help="The tenant to populate.")] = "me",
     empty: Annotated[bool, typer.Option("--empty", help="Start without a populated tenant.")] = False,
     gap: Annotated[
         list[str] | None,
         typer.Option(
-            "--gap",
             metavar="NAME=VALUE",
-            help="Choose behavior that the service does not document; trade --mock mock gaps lists it.",
+            help="Choose behavior that the service does not document; trade mock gaps list shows all.",
         ),
     ] = None,
     gaps: Annotated[
         Path | None,
         typer.Option(
-            "--gaps",
             metavar="FILE",
             help="Read them from a JSON file that trade doctor --service --gaps FILE wrote; --gap overrides it.",
         ),
