@@ -30,14 +30,14 @@ def win_rate(world: World, address: str) -> float | None:
     return round(rate, 2) if count >= ENOUGH else None
 
 
-def average_prices(world: World, address: str) -> dict[str, float | None]:
-    """USD for one token, weighted by amount, by side (`BUY`, `SELL`); None for a side without trades."""
+def average_prices(world: World, address: str) -> tuple[float | None, float | None]:
+    """USD for one token when bought and when sold, weighted by amount; None without such trades."""
     bought, paid, sold, taken = world.store.all(
         "SELECT sum(bought), sum(bought_usd), sum(sold), sum(sold_usd) FROM books"
         " WHERE chain_id = ? AND token_address = ?",
         (BASE, address),
     )[0]
-    return {"BUY": paid / bought if bought else None, "SELL": taken / sold if sold else None}
+    return paid / bought if bought else None, taken / sold if sold else None
 
 
 def top(world: World, sort_by: str, limit: int) -> list[tuple[str, dict[str, Any]]]:
