@@ -281,6 +281,10 @@ def bom(match: MatchedRule, source: Steps, world: World) -> Steps:
     yield from source
 
 
+OF_STREAMS = (skip, reorder, duplicate, silence, half_event, drop, inject, garbage, split_utf8, line_endings, bom)
+"""The faults on streams, named like their kinds, in the order in which they are applied."""
+
+
 def cut(source: Steps, after: int | None, ending: Disconnect) -> Steps:
     """End with `ending` after `after` bytes. None is half of the first piece."""
     left = after

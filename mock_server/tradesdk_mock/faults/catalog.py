@@ -7,10 +7,10 @@ import binascii
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..core.checks import Check, checked, choice, integer, is_text, number, quoted, text
+from ..core.checks import Check, checked, checked_by, checks_of, choice, integer, is_text, number, quoted, text
 from ..core.clock import END
 from ..core.errors import MockServerError
 
@@ -395,10 +395,6 @@ def _query(value: object) -> object:
     return found
 
 
-def _condition(check: Check) -> Any:
-    return field(default=None, metadata={"check": check})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRule:
     """A fault and the requests that it applies to: those that meet all of its conditions.
@@ -421,22 +417,22 @@ class FaultRule:
     id: str
     kind: str
     on: str
-    route: str | None = _condition(text(2_000, "[/*].*", "a path that begins with /, or a pattern that begins with *"))
-    method: str | None = _condition(_method)
-    tenant: str | None = _condition(text(64, ".+", "a tenant's name, at most 64 characters"))
-    key: str | None = _condition(text(64, "key_.*", "the id of a key, which begins with key_, at most 64 characters"))
-    query: Mapping[str, str] | None = _condition(_query)
-    paid: str | None = _condition(choice("only", "never"))
-    since: float | None = _condition(number(0, int(END)))
-    until: float | None = _condition(number(0, int(END)))
-    nth: int | None = _condition(integer(1, 10**9))
-    every: int | None = _condition(integer(1, 10**9))
-    probability: float | None = _condition(number(0, 1))
-    count: int | None = _condition(integer(1, 10**9))
+    route: str | None = checked_by(text(2_000, "[/*].*", "a path that begins with /, or a pattern that begins with *"))
+    method: str | None = checked_by(_method)
+    tenant: str | None = checked_by(text(64, ".+", "a tenant's name, at most 64 characters"))
+    key: str | None = checked_by(text(64, "key_.*", "the id of a key, which begins with key_, at most 64 characters"))
+    query: Mapping[str, str] | None = checked_by(_query)
+    paid: str | None = checked_by(choice("only", "never"))
+    since: float | None = checked_by(number(0, int(END)))
+    until: float | None = checked_by(number(0, int(END)))
+    nth: int | None = checked_by(integer(1, 10**9))
+    every: int | None = checked_by(integer(1, 10**9))
+    probability: float | None = checked_by(number(0, 1))
+    count: int | None = checked_by(integer(1, 10**9))
     parameters: Mapping[str, Any]
     seen: int = 0
     fired: int = 0
 
 
-CONDITIONS: dict[str, Check] = {each.name: each.metadata["check"] for each in fields(FaultRule) if each.metadata}
+CONDITIONS = checks_of(FaultRule)
 """Arguments of rules of every kind: which requests a rule applies to, and how often."""

@@ -73,17 +73,15 @@ class MatchedFaults:
     """The rules that apply to one request, oldest first.
 
     Attributes:
-        error: the rules could not be read: this is the response, and the request isn't carried out.
         payment: the faults of its payment.
         node: the faults of the node that it goes to.
     """
 
-    def __init__(self, rules: list[MatchedRule], error: ApiError | None = None) -> None:
+    def __init__(self, rules: list[MatchedRule]) -> None:
         # Loaded here, as below: most worlds have no rules.
         from ..payments.requirements import PaymentFaults
 
         self.rules = rules
-        self.error = error
         self.payment, self.node = (
             PaymentFaults({each.kind: each.rule.parameters for each in rules if each.rule.on == on})
             for on in ("payment", "node")
@@ -97,8 +95,7 @@ class MatchedFaults:
     @property
     def skips_request(self) -> bool:
         """Whether the request isn't carried out."""
-        replacement = self.replacement
-        return self.error is not None or (replacement is not None and replacement.skips_request)
+        return self.replacement is not None and self.replacement.skips_request
 
 
 class Faults:
@@ -164,15 +161,12 @@ class Faults:
             self._known_for = None
 
     def match(self, request: Request, target: FaultTarget, *, market: bool) -> MatchedFaults | None:
-        """The rules that apply to a request, counted; None without any. Never raises, but for a crash.
+        """The rules that apply to a request, counted; None without any.
 
         `target` and `market`: as `MatchedRule` has them.
         """
-        try:
-            with self.world.transaction():
-                rules = self._match(request, target, market)
-        except ApiError as error:
-            return MatchedFaults([], error)
+        with self.world.transaction():
+            rules = self._match(request, target, market)
         return MatchedFaults(rules) if rules else None
 
     def take_back(self, matched: Iterable[MatchedRule]) -> None:

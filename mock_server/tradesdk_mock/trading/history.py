@@ -170,7 +170,9 @@ def open_since(
         token = _another_token(agent, choice, rng.unit())
         # When prices move much, only a young trade is still open.
         opened_at = now - 1 - int(rng.between(0.1, 1.0) * 9 * 3_600 / 2 ** (attempt // 2))
-        if not guarded or builder.is_open(agent, token, opened_at, now):
+        entry = builder.prices.usd(token, opened_at)
+        levels = builder.levels(agent, entry)
+        if not guarded or first_exit(builder.prices, token, levels, entry, opened_at, now).at is None:
             return opened_at, token
     return now, token
 
@@ -211,7 +213,7 @@ class HistoryBuilder:
         self, world: World, tenant: str, agents: Sequence[HistoricalAgent], native: Mapping[str, float]
     ) -> None:
         self._world = world
-        self._prices = world.prices
+        self.prices = world.prices
         self._tenant = tenant
         self._agents = agents
         self.native = dict(native)
@@ -236,7 +238,7 @@ class HistoryBuilder:
         for (nth_trade, nth_position), (at, agent, token) in zip(numbers, chosen, strict=True):
             trade = self._bought(ident("trd", seed, self._tenant, nth_trade), agent, token, at)
             # Its price since then is checked later, by the trading engine.
-            entry, levels = trade.entry_price_usd, self._levels(agent, trade.entry_price_usd)
+            entry, levels = trade.entry_price_usd, self.levels(agent, trade.entry_price_usd)
             position_id = ident("pos", seed, self._tenant, nth_position)
             trailing = agent.risk[RISK[2]]
             made.append(Position(position_id, trade, levels.stop_loss, levels.take_profit, trailing, entry, at))
@@ -265,13 +267,8 @@ class HistoryBuilder:
         agent.held[token.address] = closed_at
         return trade
 
-    def is_open(self, agent: HistoricalAgent, token: Token, opened_at: int, upto: int) -> bool:
-        """Whether a running agent would still hold what it bought then."""
-        entry = self._prices.usd(token, opened_at)
-        return first_exit(self._prices, token, self._levels(agent, entry), entry, opened_at, upto).at is None
-
     def _bought(self, trade_id: str, agent: HistoricalAgent, token: Token, at: int) -> Trade:
-        entry, rate = self._prices.usd(token, at), self._prices.native_usd(agent.chain_id, at)
+        entry, rate = self.prices.usd(token, at), self.prices.native_usd(agent.chain_id, at)
         self._credit(agent.wallet_id, at)
         money = self.native[agent.wallet_id]
         spent = max(_LEAST_USD, money * rate * agent.risk[RISK[0]] / 100)
@@ -300,7 +297,7 @@ class HistoryBuilder:
         hour = opened_at // HOUR + 1
         if hour > last:
             return opened_at + hold, "signal"
-        levels = self._levels(agent, entry)
+        levels = self.levels(agent, entry)
         peak, kept, stop = entry, 1 - levels.trailing, levels.stop_loss
         lower, upper = max(stop, peak * kept) * (1 + _NEAR), levels.take_profit * (1 - _NEAR)
         while hour <= last:
@@ -309,7 +306,7 @@ class HistoryBuilder:
             for end, price in enumerate(self._day(token, day)[start:stopped], hour):
                 if not lower < price < upper:
                     trailing_stop = level(significant(peak, DIGITS), -levels.trailing)
-                    by = levels.reason(self._prices.usd(token, end * HOUR), trailing_stop)
+                    by = levels.reason(self.prices.usd(token, end * HOUR), trailing_stop)
                     if by is not None:
                         return end * HOUR, by
                 if price > peak:
@@ -320,7 +317,7 @@ class HistoryBuilder:
         return (last * HOUR if hold >= HOUR else opened_at + hold), "signal"
 
     @staticmethod
-    def _levels(agent: HistoricalAgent, entry: float) -> ExitLevels:
+    def levels(agent: HistoricalAgent, entry: float) -> ExitLevels:
         _, stop, trailing, target = [agent.risk[name] / 100 for name in RISK]
         return ExitLevels(level(entry, -stop), level(entry, target), trailing)
 
@@ -328,6 +325,6 @@ class HistoryBuilder:
         """Unrounded USD at the full hours of a day."""
         found = self._hours.get((token.address, day))
         if found is None:
-            rates = [self._prices.rates(hour)[0] for hour in range(day * 24, day * 24 + 24)]
-            found = self._hours[token.address, day] = list(map(mul, self._prices.hours(token, day), rates))
+            rates = [self.prices.rates(hour)[0] for hour in range(day * 24, day * 24 + 24)]
+            found = self._hours[token.address, day] = list(map(mul, self.prices.hours(token, day), rates))
         return found
