@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -67,25 +66,6 @@ def test_descriptions_name_units_and_those_of_a_base_class_hold() -> None:
     prices = tradesdk.TokenPrice.model_json_schema()["properties"]
     assert prices["currentPriceEth"]["description"] == "The price in ETH."
     assert Signal.model_json_schema()["properties"]["confidence"]["description"].endswith("0.0 to 1.0.")
-
-
-WRONG_NAMES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
-    "a part of a name": (lambda trade, market: market.prices, "token_avg_prices, token_prices"),
-    "the singular": (lambda trade, market: trade.agent, "agents"),
-    "more than a name": (lambda trade, market: trade.agents.list_all, "list"),
-}
-
-
-@each_of("wrong", WRONG_NAMES)
-def test_a_name_that_does_not_exist_lists_those_like_it(wrong: str) -> None:
-    look, alike = WRONG_NAMES[wrong]
-    with (
-        TradeClient(api_key=KEY, base_url=URL) as trade,
-        MarketClient(base_url=URL, ledger=Ledger.memory()) as market,
-        pytest.raises(AttributeError) as caught,
-    ):
-        look(trade, market)
-    assert caught.value.__notes__ == [f"hint: it has {alike}"]
 
 
 def test_a_pager_that_is_taken_for_a_list_says_what_it_has() -> None:

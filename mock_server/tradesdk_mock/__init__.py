@@ -16,9 +16,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .control.description import ControlOperation as ControlOperation
-    from .control.description import control_operations as control_operations
+    from .control.http import ControlOperation as ControlOperation
     from .control.http import ControlParameter as ControlParameter
+    from .control.http import control_operations as control_operations
     from .control.service import MockService as MockService
     from .core.clock import MockClock as MockClock
     from .core.errors import MockServerError as MockServerError
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from .core.gap_options import GapOptions as GapOptions
     from .core.request_log import JournalEntry as JournalEntry
     from .faults.catalog import FaultKind as FaultKind
+    from .faults.catalog import FaultRule as FaultRule
     from .faults.catalog import fault_kinds as fault_kinds
-    from .faults.rules import FaultRule as FaultRule
     from .in_process.httpx_transport import MockTransport as MockTransport
     from .market.emitted_signals import MockSignal as MockSignal
     from .payments.accounts import MockWallet as MockWallet
@@ -42,15 +42,13 @@ if TYPE_CHECKING:
 
 # The same names by module, which is imported at first use.
 _HOMES = {
-    "control.description": "ControlOperation control_operations",
-    "control.http": "ControlParameter",
+    "control.http": "ControlOperation ControlParameter control_operations",
     "control.service": "MockService",
     "core.clock": "MockClock",
     "core.errors": "MockServerError StateFileError",
     "core.gap_options": "GapInfo GapOptions",
     "core.request_log": "JournalEntry",
-    "faults.catalog": "FaultKind fault_kinds",
-    "faults.rules": "FaultRule",
+    "faults.catalog": "FaultKind FaultRule fault_kinds",
     "in_process.httpx_transport": "MockTransport",
     "market.emitted_signals": "MockSignal",
     "payments.accounts": "MockWallet",

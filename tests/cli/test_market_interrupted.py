@@ -68,7 +68,7 @@ def test_the_second_signal_does_not_wait(
     run = buyer("market", "prices", "ETH", "--max-price", "0.03")
     assert (run.code, run.out) == (code, "")
     assert run.notes[-1]["note"] == "interrupted"
-    shop.payments.assert_not_charged()
+    shop.payments.assert_charged(times=0)
 
 
 @ANY
@@ -200,7 +200,7 @@ def test_the_second_signal_does_not_wait_for_what_is_handed_over(
         f"a payment was under way: trade {' '.join(line)} continues the same one",
         "interrupted",
     ]
-    shop.payments.assert_not_charged()
+    shop.payments.assert_charged(times=0)
     assert buyer(*line).code == 0
     shop.payments.assert_charged(times=1)
 

@@ -16,7 +16,7 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, MockService
 from tradesdk_mock.api.pipeline import Pipeline
-from tradesdk_mock.control.http import OPERATIONS, Operation, signature
+from tradesdk_mock.control.http import OPERATIONS, ControlOperation, signature
 from tradesdk_mock.control.http import ControlApi as Control
 from tradesdk_mock.core.messages import Request
 
@@ -437,10 +437,11 @@ def test_the_server_hands_on_what_it_was_told(allowed: bool) -> None:
 
 # Its table: arguments are read from signatures, and the docs list every operation
 
-ALL = [(path, method, each) for path, methods in OPERATIONS.items() for method, each in methods.items()]
+ALL = [(f"/_mock/{each.path}", each.method, each) for each in OPERATIONS]
+BY_NAME = {f"{each.method} {each.path}": each for each in OPERATIONS}
 
 
-def fields(path: str, operation: Operation) -> list[str]:
+def fields(path: str, operation: ControlOperation) -> list[str]:
     """What a request may say beside its path."""
     return [name for name in signature(operation.function)[0] if f"{{{name}}}" not in path]
 
@@ -456,7 +457,7 @@ def test_arguments_are_read_from_the_signature() -> None:
             assert argument.required == (parameters[name].default is inspect.Parameter.empty)
             assert argument.types, f"{path}: {name}: {parameters[name].annotation} says nothing about JSON"
         assert others == any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    arguments, others = signature(OPERATIONS["/_mock/faults"]["POST"].function)
+    arguments, others = signature(BY_NAME["POST faults"].function)
     assert others
     assert {name: each.types for name, each in arguments.items()} == {
         **dict.fromkeys(("kind", "route", "method", "tenant", "key", "paid"), (str,)),
@@ -465,7 +466,7 @@ def test_arguments_are_read_from_the_signature() -> None:
         "query": (dict,),
     }
     assert [name for name, each in arguments.items() if each.required] == ["kind"]
-    assert signature(OPERATIONS["/_mock/reset"]["POST"].function)[0]["populate"].types == (list,)
+    assert signature(BY_NAME["POST reset"].function)[0]["populate"].types == (list,)
 
 
 def section() -> str:
@@ -503,5 +504,4 @@ def test_the_docs_list_every_operation_and_fields_that_there_are() -> None:
     for word in ("clock", "signals", "faults"):
         line = re.search(rf"^- {word}: (.*?)[;.]$", section(), re.MULTILINE | re.DOTALL)
         assert line is not None
-        path = f"/_mock/{word}"
-        assert set(re.findall(r"`(\w+)`", line[1])) == set(fields(path, OPERATIONS[path]["POST"]))
+        assert set(re.findall(r"`(\w+)`", line[1])) == set(fields(word, BY_NAME[f"POST {word}"]))

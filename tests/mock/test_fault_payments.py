@@ -216,7 +216,7 @@ def test_a_held_payment_is_cashed_in_its_last_second(mock: MockService, http: ht
     assert buyer.outcome() == "503"
     mock.clock.advance(58.5)
     assert held(mock) == []
-    mock.payments.assert_not_charged()
+    mock.payments.assert_charged(times=0)
     assert mock.payments.balance(PAYER.address) == 1_000_000_000
     mock.clock.advance(0.5)
     assert held(mock) == [(PRICE, 59, 503)]
@@ -318,7 +318,7 @@ def test_a_changed_offer_is_what_is_taken(mock: MockService, http: httpx.Client)
 def test_an_offer_for_those_who_have_not_paid_is_not_kept(mock: MockService, http: httpx.Client) -> None:
     mock.add_fault("offer", fields={"amount": "90000"}, paid="never")
     assert Buyer(http).outcome() == "No matching payment requirements"
-    mock.payments.assert_not_charged()
+    mock.payments.assert_charged(times=0)
 
 
 @pytest.mark.parametrize(

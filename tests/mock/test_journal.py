@@ -127,7 +127,7 @@ def test_a_deeply_nested_body_can_be_shown(mock: MockService, http: httpx.Client
 def test_only_the_latest_are_kept(mock: MockService) -> None:
     remember(mock, replace(ENTRIES[0], path="/old"), *ENTRIES[:1] * 10_000)
     assert len(mock.journal()) == 10_000
-    mock.assert_not_requested(path="/v1/account")
+    mock.assert_requested(path="/v1/account", times=0)
     assert mock.requests(path="/old") == []
 
 
@@ -174,9 +174,9 @@ def test_requests(full: MockService, wanted: dict[str, Any], found: list[int]) -
     if found:
         full.assert_requested(**wanted)
         with pytest.raises(AssertionError):
-            full.assert_not_requested(**wanted)
+            full.assert_requested(**wanted, times=0)
     else:
-        full.assert_not_requested(**wanted)
+        full.assert_requested(**wanted, times=0)
         assert failure(full, **wanted)
 
 
@@ -259,7 +259,7 @@ def test_counts(full: MockService) -> None:
     ]
     assert failure(full, "POST", times=1) == ["POST was sent 2 times, not 1:", *asked]
     with pytest.raises(AssertionError) as caught:
-        full.assert_not_requested(path="/v1/agents/*", status=404)
+        full.assert_requested(path="/v1/agents/*", status=404, times=0)
     assert str(caught.value).splitlines() == [
         "request /v1/agents/* status=404 was sent:",
         "  #5 GET /v1/agents/agt_1/x?all=true: 404 not_found",
@@ -270,7 +270,7 @@ def test_counts(full: MockService) -> None:
 
 
 def test_when_nothing_was_asked(mock: MockService) -> None:
-    mock.assert_not_requested()
+    mock.assert_requested(times=0)
     assert failure(mock, "GET") == ["there was no GET", "there were no requests"]
     remember(mock, ENTRIES[0])
     assert failure(mock, "GET", times=2)[2:] == ["there was no other request"]
@@ -283,7 +283,7 @@ def test_long_lists_and_texts_are_cut(mock: MockService) -> None:
         "  ... and 12 more",
     ]
     with pytest.raises(AssertionError, match=r"\n  \.\.\. and 12 more$"):
-        mock.assert_not_requested("GET")
+        mock.assert_requested("GET", times=0)
     mock.clear_journal()
     wild = "\x1b[2J\r\n" + "x" * 2_000
     remember(mock, JournalEntry("GET", wild, {"q": wild}, None, None, 404, START, None, {"a": wild}))
@@ -309,5 +309,5 @@ def test_long_lists_and_texts_are_cut(mock: MockService) -> None:
 )
 def test_what_is_no_method_and_no_path_is_refused(mock: MockService, wanted: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=r"^(method|path): ") as caught:
-        mock.assert_not_requested(**wanted)
+        mock.assert_requested(**wanted, times=0)
     assert str(caught.value).startswith(said)

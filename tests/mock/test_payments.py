@@ -6,8 +6,6 @@ import base64
 import copy
 import json
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -433,32 +431,6 @@ def test_a_nonce_is_used_for_ever(tmp_path: Path) -> None:
     with Shop(db=file) as last:
         assert [each.nonce for each in last.payments.settlements()] == [nonce_of(nonce) for nonce in (1, 2, 3, 31)]
         last.payments.assert_charged(times=4, amount=4 * PRICE)
-
-
-LOADED = """
-import sys
-import httpx
-from tradesdk_mock import MockService
-with MockService(signals="scripted") as mock, httpx.Client(transport=mock.transport(), base_url=mock.url) as http:
-    for line in sys.argv[1:]:
-        method, path, *names = line.split()
-        http.request(method, path, headers=dict.fromkeys(names, "e30="), json={})
-        print("eth_keys" in sys.modules)
-"""
-CALLS = [
-    "POST /v1/token-prices",
-    "GET /v1/token-prices payment-signature",
-    "POST /v1/supported-tokens payment-signature",
-    "GET /v1/account payment-signature",
-]
-
-
-@pytest.mark.long
-def test_what_recovers_signers_is_loaded_for_a_payment_where_something_is_paid() -> None:
-    """Also for one that is refused before its signature matters: a server loads it before, outside its event loop."""
-    command = [sys.executable, "-c", LOADED, *CALLS, "POST /v1/token-prices payment-signature"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    assert done.stdout.split() == ["False"] * 4 + ["True"]
 
 
 # The extension payment-identifier: the same payment again gets the stored answer again

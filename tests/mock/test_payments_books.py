@@ -181,18 +181,18 @@ def test_assert_charged(shop: Shop) -> None:
     shop.buy(1, value="1")
     with pytest.raises(AssertionError, match=r"submitted:\n  #1 /v1/token-prices: invalid_exact_evm_.*402"):
         books.assert_charged()
-    books.assert_not_charged()
+    books.assert_charged(times=0)
     shop.buy(2)
     shop.buy(3, payer=STRANGER, body=tokens("ETH"))
     assert books.assert_charged() == books.assert_charged(times=2, amount=60_000) == books.settlements()
     assert [each.n for each in books.assert_charged(times=1, payer=STRANGER.address, path="/v1/token-*")] == [2]
-    books.assert_not_charged(path="/v1/token-signals")
+    books.assert_charged(path="/v1/token-signals", times=0)
     with pytest.raises(AssertionError, match=f"charged 2 times, not 1 times path={URL}\n  #1 POST"):
         books.assert_charged(times=1, path=URL)
     with pytest.raises(AssertionError, match="charged 60,000 micro-dollars, not 30,000"):
         books.assert_charged(amount=30_000)
     with pytest.raises(AssertionError, match="charged 2 times, not 0 times"):
-        books.assert_not_charged()
+        books.assert_charged(times=0)
     for times in (-1, 1.0, True, "1"):
         with pytest.raises(ValueError, match="times: must be a count"):
             books.assert_charged(times=times)  # type: ignore[arg-type]  # a slip of the pen

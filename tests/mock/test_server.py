@@ -88,27 +88,6 @@ def test_stopping_does_not_wait_for_answers_that_are_held_back(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.long
-def test_stopping_while_a_library_is_loaded_is_quiet(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    server = MockServer(clock=MockClock(START)).start()
-    begun = threading.Event()
-
-    def load() -> None:
-        begun.set()
-        # Longer than a stop waits for answers.
-        threading.Event().wait(0.5)
-
-    monkeypatch.setattr(server.pipeline, "loads", lambda request: load)
-    wire = socket.create_connection(("127.0.0.1", server.port))
-    wire.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-    assert begun.wait(10)
-    server.stop()
-    wire.close()
-    assert caplog.records == []
-
-
 def test_a_server_has_an_address_from_its_start_on() -> None:
     for server in (MockServer(), MockServer(port=8787)):
         with pytest.raises(MockServerError, match="isn't started"):

@@ -267,7 +267,3 @@ def test_over_http(plain: MockService) -> None:
         longest = other.pipeline.longest_body
         assert longest("/_mock/restore", "127.0.0.1") == longest("/_mock/restore", "::1") > 1_000 * MAX_BODY
         assert longest("/_mock/restore", "192.0.2.7") == longest("/_mock/reset", "127.0.0.1") == MAX_BODY
-        # A body that is announced to be longer isn't read.
-        far_longer = {"content-length": str(2**31)}
-        refused = http.post("/_mock/restore", content=iter([b""]), headers=far_longer)
-        assert "longer" in error(refused, 400, "invalid_request")

@@ -308,7 +308,7 @@ def setting(name: str, value: str) -> str:
     return f"UPDATE meta SET value = '{value}' WHERE name = '{name}'"  # noqa: S608 - our own names
 
 
-VERSION = 8
+VERSION = 9
 DAMAGED, OTHER = "damaged", "a database of something else"
 Spoil = Callable[[bytes], bytes] | Sequence[str] | None
 # name: (statements on a good file, or its bytes made wrong; None: there is none), and what is said of it:

@@ -13,9 +13,8 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockClock, MockServerError, MockService
-from tradesdk_mock.core.messages import Request
 from tradesdk_mock.state.world import World
-from tradesdk_mock.trading import background_tenant, engine, ledger
+from tradesdk_mock.trading import engine, ledger
 from tradesdk_mock.trading.signal_feed import next_due
 
 from .._rows import each_of
@@ -457,64 +456,7 @@ def test_nothing_is_sold_before_it_was_bought(stage: Stage) -> None:
     assert all(trade["closed_at"] >= START for trade in stage.trades())
 
 
-METRICS = Request("POST", "/v1/aggregate-metrics", b"", [(b"content-type", b"application/json")], b"{}")
-
-
-def behind(mock: MockService) -> bool:
-    """Whether a server gives others their turn before it continues with this request."""
-    return mock.pipeline.is_behind(mock.pipeline.open(METRICS), START)
-
-
-@pytest.mark.long
-def test_the_background_tenant_is_made_in_turns(
-    mock: MockService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Signals have caught up before: a server gives others their turn, and the result is the same."""
-    monkeypatch.setattr("tradesdk_mock.trading.signal_feed.SLICE", 0.0)
-    with MockService(clock=MockClock(START), gaps=OPEN) as twin, in_process(twin) as same, in_process(mock) as http:
-        for service, api in ((twin, same), (mock, http)):
-            service.populate("main", trades=8)
-            service.clock.advance(6 * HOUR)
-            ok(api.get("/v1/trades"))
-        with MockService(db=tmp_path / "world.db") as other, in_process(other) as later:
-            turns = 0
-            while behind(mock):
-                turns += 1
-                assert background_tenant.is_growing(mock.world)
-                # Whoever trades meanwhile leaves the background tenant alone.
-                other.world.trading = None
-                ok(later.get("/v1/trades"))
-            assert turns > 5
-            assert not background_tenant.is_growing(other.world)
-        assert ok(http.post("/v1/aggregate-metrics", json={})) == ok(same.post("/v1/aggregate-metrics", json={}))
-        for service in (twin, mock):
-            service.clock.advance(2 * HOUR)
-        for path in ("/v1/trades", "/v1/positions"):
-            assert walk(http, path) == walk(same, path)
-        assert ok(http.post("/v1/aggregate-metrics", json={})) == ok(same.post("/v1/aggregate-metrics", json={}))
-
-
-@pytest.mark.long
-def test_a_background_tenant_that_is_half_made_is_finished_by_whoever_needs_it(
-    mock: MockService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tradesdk_mock.trading.signal_feed.SLICE", 0.0)
-    mock.set_gaps(paywall="closed")
-    behind(mock)
-    assert mock.status()["tenants"] == [], "nobody makes it for less than a payment"
-    mock.set_gaps(paywall="open")
-    with in_process(mock) as http:
-        mock.clock.advance(HOUR)
-        ok(http.get("/v1/signals", params={"chain": BASE}))
-        assert behind(mock)
-        # A request of its own would finish it.
-        mock.stop_agent(mock.world.store.value("SELECT id FROM agents WHERE tenant = 'house' AND status = 'active'"))
-        assert not background_tenant.is_growing(mock.world)
-
-
-@pytest.mark.parametrize("many", [0, 100])
-def test_of_many_agents_each_with_enough_money_buys(many: int, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{ENGINE}._MANY", many)
+def test_of_many_agents_each_with_enough_money_buys(stage: Stage) -> None:
     rich = ok(stage.http.post("/v1/wallets", json=connection(owner=OTHER)), 201)["id"]
     tiny, agents = {"risk": {**FAR, "position_size_pct": 0.0001}}, [stage.agent]
     for wallet, options in ((rich, {}), (stage.wallet, tiny), (rich, tiny), (stage.wallet, {}), (rich, {})):
@@ -527,15 +469,3 @@ def test_of_many_agents_each_with_enough_money_buys(many: int, stage: Stage, mon
     stage.emit("BUY", "BRETT")
     bought = [trade["agent_id"] for trade in walk(stage.http, "/v1/trades") if trade["token_symbol"] == "BRETT"]
     assert bought[::-1] == agents
-
-
-@pytest.mark.long
-def test_how_many_agents_there_are_changes_nothing_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
-    for many in (0, 100):
-        monkeypatch.setattr(f"{ENGINE}._MANY", many)
-        with MockService(clock=MockClock(START), gaps=OPEN) as mock, in_process(mock, "mock_read_house") as http:
-            ok(http.get("/v1/account"))
-            mock.clock.advance(HOUR)
-            found.append([walk(http, path, limit=100) for path in ("/v1/trades", "/v1/positions")])
-    assert found[0] == found[1]

@@ -23,7 +23,7 @@ from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Request, Re
 from tradesdk_mock.core.subscribers import Notifier
 
 from ._http import START
-from ._scripted import FLAVOURS, FOR_EVER, Bell, Body, Scripted, fetch, in_process, once, over_a_socket, plain, seen
+from ._scripted import FLAVOURS, FOR_EVER, Bell, Body, fetch, in_process, once, over_a_socket, plain, seen
 
 pytestmark = pytest.mark.long
 
@@ -186,15 +186,6 @@ def test_a_request_arrives_as_over_a_socket(name: str, flavour: str) -> None:
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_no_more_is_read_of_a_body_than_needed(flavour: str) -> None:
-    pieces = Pieces(*[b"x" * 65_536] * 100)
-    with in_process(lambda request: plain(b"no", status=400, length=2)) as service:
-        assert fetch(flavour, service, "POST", content=pieces.body(flavour)).status == 400
-        assert seen(service)[0].content is None
-    assert pieces.taken == 17
-
-
-@pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize(
     "headers",
     [{"X-A": "a\nb"}, {"X-A": "a\x00"}, {"X-A": " a"}, {"a b": "1"}, [("Host", "a"), ("Host", "b")]],
@@ -247,21 +238,6 @@ def test_the_port_of_the_market_data_of_a_server() -> None:
             for url in (server.market_url, server.url):
                 assert http.get(f"{url}/x").content == b"ok"
         assert [request.market for request in seen(server)] == [True, True, False]
-
-
-def loading(loaded: list[int]) -> None:
-    loaded.append(threading.get_ident())
-    raise ImportError("it isn't there, which the answer says")
-
-
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_heavy_imports_do_not_hold_up_an_event_loop(flavour: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded: list[int] = []
-    monkeypatch.setattr(Scripted, "loads", lambda self, request: lambda: loading(loaded))
-    with in_process(answer) as service:
-        assert fetch(flavour, service).body == b"ok"
-    (thread,) = loaded
-    assert (thread == threading.get_ident()) is (flavour == "blocking")
 
 
 # The end of an exchange

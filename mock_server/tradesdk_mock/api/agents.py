@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.errors import conflict, forbidden, invalid, missing, refused, unacceptable
 from ..core.messages import Response
@@ -15,9 +15,6 @@ from ..trading.positions import RISK
 from .context import Context, Endpoint, Routes
 from .pagination import page
 from .validation import check_chain, check_confidence, check_max_positions, check_risk, check_text
-
-if TYPE_CHECKING:
-    pass
 
 SUMMARY = ("id", "name", "status", "chain_id", "wallet_id", "created_at")
 FULL: tuple[str, ...] = (
@@ -51,7 +48,10 @@ def create(call: Context) -> Response:
     check_confidence(body.min_confidence)
     check_max_positions(body.max_positions, gaps)
     _check_wallet(call, body.wallet_id, chain)
-    _check_quota(call)
+    quota = gaps.quota(call.caller.plan)[1]
+    if store.count("agents", call.tenant) >= quota:
+        message = f"the {call.caller.plan} plan allows at most {quota} agents"
+        raise unacceptable("agents", message) if gaps.agent_quota_status == "422" else forbidden(f"T{message[1:]}.")
     if gaps.risk_defaults == "filled":
         risk = {**RISK, **risk}
     ordinal = store.next(call.tenant, "agent")
@@ -132,11 +132,15 @@ def _find(call: Context) -> dict[str, Any]:
 
 
 def _full(call: Context, agent: dict[str, Any]) -> dict[str, Any]:
-    total, wins, pnl = call.world.store.all("SELECT closed, won, pnl FROM agents WHERE id = ?", (agent["id"],))[0]
+    total, wins, cents = call.world.store.all(
+        "SELECT count(closed_at), count(nullif(pnl_usd > 0, 0)), total(round(pnl_usd * 100)) FROM trades"
+        " WHERE tenant = ? AND agent_id = ?",
+        (call.tenant, agent["id"]),
+    )[0]
     stats = {
         "total_trades": total,
         "win_rate_pct": round(100.0 * wins / total, 2) if total else 0.0,
-        "total_pnl_usd": round(pnl, 2) + 0.0,
+        "total_pnl_usd": cents / 100,
     }
     return call.with_unknown({**agent, "stats": call.with_unknown(stats)})
 
@@ -150,14 +154,6 @@ def _check_wallet(call: Context, wallet_id: str, chain: int) -> None:
         raise missing("wallet", wallet_id)
     if bound != chain:
         raise refused(gaps.wallet_chain, "wallet_id", f"the wallet is on chain {bound}, the agent on {chain}")
-
-
-def _check_quota(call: Context) -> None:
-    gaps = call.world.gaps
-    limit = gaps.quota(call.caller.plan)[1]
-    if call.world.store.count("agents", call.tenant) >= limit:
-        message = f"the {call.caller.plan} plan allows at most {limit} agents"
-        raise unacceptable("agents", message) if gaps.agent_quota_status == "422" else forbidden(f"T{message[1:]}.")
 
 
 def _moves(status: str, *, anew: bool = False) -> Callable[[Context], Response]:

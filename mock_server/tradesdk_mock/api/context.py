@@ -34,7 +34,6 @@ class Endpoint:
         trading: it shows or changes what agents do: they are brought up to date first.
         signals: it shows signals: they are published up to now first.
         option: it exists only under the gap option `no_routes=routes`.
-        signed: its body is signed: the library that recovers the signer is imported first.
     """
 
     handler: Callable[[Context], Response]
@@ -43,7 +42,6 @@ class Endpoint:
     trading: bool = False
     signals: bool = False
     option: bool = False
-    signed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,6 @@ class Context(Call):
 
     Attributes:
         now: the service's time, read when its transaction has begun.
-        until: the time up to which it publishes signals, once known.
         params: the values of the placeholders in the path's pattern, such as `/v1/agents/{agent_id}`.
         methods: the endpoints of a path of the account API, by method; `endpoint` is the one of this request.
         market: the endpoint of a path of the market-data API.
@@ -113,7 +110,6 @@ class Context(Call):
     rules: Faults
     request: Request
     now: float = 0.0
-    until: float | None = None
     params: Mapping[str, str] = field(default_factory=dict)
     methods: Mapping[str, Endpoint] = field(default_factory=dict)
     endpoint: Endpoint | None = None

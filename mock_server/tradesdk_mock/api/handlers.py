@@ -189,22 +189,17 @@ def bring_up_to_date(context: Context) -> None:
         population.ensure_background_tenant(world)
     endpoint = market or context.endpoint
     if endpoint is not None and (endpoint.signals or endpoint.trading):
-        until = signal_feed.goal(world) if context.until is None else context.until
-        signal_feed.up_to_date(world, context.now, until=until, signals=endpoint.signals)
+        signal_feed.up_to_date(world, context.now, signals=endpoint.signals)
 
 
 def call_endpoint(context: Context) -> None:
-    if context.endpoint is not None:
+    """The response; that of market data in its wrapper."""
+    market, query = context.market, context.market_query
+    if market is not None and query is not None and not isinstance(query, ApiError):
+        call = MarketCall(context.world, query, context.now)
+        context.response = market_response(200, data=call.with_unknown(market.handler(call)))
+    elif context.endpoint is not None:
         context.response = context.endpoint.handler(context)
-
-
-def call_market_endpoint(context: Context) -> None:
-    """The response in its wrapper."""
-    endpoint, query = context.market, context.market_query
-    if endpoint is None or query is None or isinstance(query, ApiError):
-        return
-    call = MarketCall(context.world, query, context.now)
-    context.response = market_response(200, data=call.with_unknown(endpoint.handler(call)))
 
 
 def settle(context: Context) -> None:

@@ -72,8 +72,7 @@ def token_avg_prices(call: MarketCall) -> Record:
     rate = call.world.prices.rate(call.now)
 
     def row_of(token: Token, _: int) -> Record:
-        prices = performance.average_prices(call.world, token.address)
-        buy, sell = prices["BUY"], prices["SELL"]
+        buy, sell = performance.average_prices(call.world, token.address)
         return {
             "tokenSymbol": token.symbol,
             "averageBuyPriceETH": None if buy is None else in_ether(buy, rate),

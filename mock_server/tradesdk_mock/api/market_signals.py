@@ -112,17 +112,13 @@ def _record(
         "signalPriceEth": eth,
         "signalPriceUsd": usd,
         "signalPriceFormatted": f"${_plain(usd)} ({_plain(eth)} ETH)",
-        "createdAt": iso(timestamp),
+        # Later dates than it can express become its last one.
+        "createdAt": datetime.fromtimestamp(min(timestamp, _LAST_SECOND), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "previousShortSMA": None if short is None else significant(short, DIGITS),
         "previousLongSMA": None if long is None else significant(long, DIGITS),
         "crossoverDetected": crossed,
         "consecutiveGreenCandles": green,
     }
-
-
-def iso(timestamp: int) -> str:
-    """ISO 8601 with Z. Later dates than it can express become its last one."""
-    return datetime.fromtimestamp(min(timestamp, _LAST_SECOND), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _plain(value: float) -> str:

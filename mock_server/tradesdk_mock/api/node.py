@@ -11,6 +11,7 @@ from pydantic_core import from_json
 from ..core.errors import wrong_method
 from ..core.messages import Response
 from ..core.seeding import EVM_ADDRESS
+from ..payments import accounts, settlements
 from ..payments.chain import AUTHORIZATION_STATE, BALANCE_OF, ChainView
 from ..payments.requirements import ASSET, PaymentFaults
 from .context import Context
@@ -80,26 +81,21 @@ def _call(view: ChainView, params: list[Any]) -> str:
     if not isinstance(call, dict) or not isinstance(call.get("to"), str):
         raise RpcError(-32602, "a call needs `to`: the mock does not run code")
     to, data = call["to"].lower(), str(call.get("data") or call.get("input")).lower()
+    if to != ASSET.lower() and accounts.code(view.world, to) == "0x":
+        return "0x"  # the result for an address without code
     if to != ASSET.lower():
-        return _call_account(view, to, data)
+        result = accounts.is_valid_signature(view.world, to, data) if _DATA.fullmatch(data) else None
+        if result is None:
+            raise RpcError(3, "execution reverted")
+        return result
     if call := _BALANCE_CALL.fullmatch(data):
-        balance = view.balance(f"0x{call[1]}", _existing(view, block))
-        if balance is None:
+        if _existing(view, block) != view.head:
             raise RpcError(-32000, "the balance of an older block is not kept")
-        return f"0x{balance:064x}"
+        return f"0x{settlements.balance(view.world, f'0x{call[1]}'):064x}"
     found = _STATE_CALL.fullmatch(data)
     if found is None:
         raise RpcError(3, "execution reverted")
     return f"0x{view.is_used(f'0x{found[1]}', f'0x{found[2]}', _existing(view, block)):064x}"
-
-
-def _call_account(view: ChainView, to: str, data: str) -> str:
-    if view.code(to) == "0x":
-        return "0x"  # the result for an address without code
-    result = view.is_valid_signature(to, data) if _DATA.fullmatch(data) else None
-    if result is None:
-        raise RpcError(3, "execution reverted")
-    return result
 
 
 def _code(view: ChainView, params: list[Any]) -> str:
@@ -107,7 +103,7 @@ def _code(view: ChainView, params: list[Any]) -> str:
     if not isinstance(address, str) or not EVM_ADDRESS.fullmatch(address):
         raise RpcError(-32602, "the address cannot be read")
     _existing(view, _at(params, 1, "latest"))
-    return view.code(address.lower())
+    return accounts.code(view.world, address.lower())
 
 
 _METHODS: dict[str, Callable[[ChainView, list[Any]], Any]] = {

@@ -21,11 +21,6 @@ from ..core.messages import Request, Response, error_response
 from ..core.rate_limit import anonymous, rate_headers
 from ..core.router import Router
 from ..faults.rules import Faults
-from ..payments import signatures
-from ..payments.header import has_payment
-from ..state import tenants
-from ..trading import population, signal_feed
-from ..trading.background_tenant import BACKGROUND_TENANT
 from . import handlers, node
 from .context import Context, Endpoint, MarketEndpoint
 from .routes import MARKET_ROUTES, ROUTES
@@ -49,7 +44,6 @@ HANDLERS: tuple[Handler, ...] = (
     handlers.paywall,
     handlers.bring_up_to_date,
     handlers.call_endpoint,
-    handlers.call_market_endpoint,
 )
 """The steps of a request to its endpoint, in one transaction. A handler that responds or raises ends it."""
 
@@ -167,38 +161,3 @@ class Pipeline:
         now = self.world.now()
         response.headers += rate_headers(anonymous(self.world.gaps, now))
         return handlers.completed(response, now)
-
-    # For servers that handle other requests in between.
-
-    def loads(self, context: Context) -> Callable[[], None] | None:
-        """Heavy imports that the response needs and that are missing: a server runs this outside its event loop."""
-        market, endpoint, request = context.market, context.endpoint, context.request
-        paid = market is not None and market.price and request.method == "POST" and has_payment(request)
-        signed = paid or (endpoint is not None and endpoint.signed)
-        return signatures.load if signed and not signatures.is_loaded() else None
-
-    def is_behind(self, context: Context, goal: float) -> bool:
-        """Do a part of the work that the response needs after a jump of the clock. Whether more was due at `goal`.
-
-        A server handles other requests in between. Otherwise `handle` does all of it.
-        """
-        endpoint = context.market or context.endpoint
-        if endpoint is None or not (endpoint.signals or endpoint.trading):
-            return False
-        try:
-            if self._shows_background_tenant(context) and population.is_background_behind(self.world):
-                return True
-            if context.until is None:
-                context.until = signal_feed.goal(self.world)
-            return signal_feed.is_behind(self.world, min(goal, context.until), trading=not endpoint.signals)
-        except ApiError:  # `handle` responds with it
-            return False
-
-    def _shows_background_tenant(self, context: Context) -> bool:
-        market = context.market
-        if market is None:
-            return tenants.identify(self.world, context.request.headers)[0] == BACKGROUND_TENANT
-        if context.request.method != "POST":
-            return False
-        free = not market.price or self.world.gaps.paywall == "open"
-        return market.trading and (free or has_payment(context.request))

@@ -75,7 +75,7 @@ def remove(call: Context) -> Response:
 ROUTES: Routes = {
     "/v1/wallets": {
         "GET": Endpoint(listing),
-        "POST": Endpoint(connect, needs="write", signed=True),
+        "POST": Endpoint(connect, needs="write"),
     },
     "/v1/wallets/{wallet_id}": {"DELETE": Endpoint(remove, needs="write", option=True, trading=True)},
     "/v1/wallets/{wallet_id}/balance": {"GET": Endpoint(balance, trading=True)},

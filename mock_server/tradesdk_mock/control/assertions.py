@@ -85,8 +85,8 @@ class RequestAssertions:
     ) -> list[JournalEntry]:
         """AssertionError unless such a request was sent; its message shows other requests, the closest first.
 
-        `times`: exactly this many; by default at least one. Other arguments are those of `requests`. Returns the
-        requests, oldest first.
+        `times`: exactly this many, such as 0; by default at least one. Other arguments are those of `requests`.
+        Returns the requests, oldest first.
         """
         __tracebackhide__ = True
         if times is not None and (type(times) is not int or times < 0):
@@ -100,20 +100,6 @@ class RequestAssertions:
         near = f"\n{wanted.nearest(entries)}" if times is not None and len(found) < times else ""
         count = f" {len(found)} times, not {times}" if times else ""
         raise AssertionError(f"{wanted} was sent{count}:\n{listed([line(entry) for entry in found])}{near}")
-
-    def assert_not_requested(
-        self,
-        method: str | None = None,
-        path: str | None = None,
-        *,
-        tenant: str | None = None,
-        status: int | None = None,
-        query: Mapping[str, object] | None = None,
-        body: object = None,
-    ) -> None:
-        """AssertionError if such a request was sent; its message shows each. Arguments are those of `requests`."""
-        __tracebackhide__ = True
-        self.assert_requested(method, path, times=0, tenant=tenant, status=status, query=query, body=body)
 
 
 @dataclass(frozen=True, slots=True)

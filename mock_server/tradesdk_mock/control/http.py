@@ -1,6 +1,6 @@
 """The control API `/_mock/*`: the operations of `MockService` over HTTP. For programs on this machine only.
 
-The arguments of a request follow from the signature of its operation; `OPERATIONS` maps paths to operations.
+The arguments of a request follow from the signature of its operation; `OPERATIONS` has all of them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import ipaddress
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -23,6 +23,7 @@ from ..core.messages import Request, Response, error_response
 from ..core.router import Router
 from ..payments import accounts, settlements
 from ..payments.report import PAGE, MockPayments
+from .description import documented
 from .operations import Operations
 
 MAX_STATE = 1024 * 1024 * 1024
@@ -42,24 +43,6 @@ _JSON: dict[object, type] = {**{each: each for each in _WORDS}, Literal: str, Ma
 
 Given = dict[str, Any]
 """The arguments of a call, by name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """An operation: a method of a path.
-
-    Attributes:
-        function: called with the service, and with the arguments in its signature.
-        response: makes the response from service, result and arguments; without it, the result is the response. A list,
-            or None for an empty one, becomes `{"data": [...]}`.
-        of: the part of the service that `function` is called with; without it, the service itself.
-        raw: the function takes and returns bytes, and makes its own transactions.
-    """
-
-    function: Callable[..., object]
-    response: Callable[[Operations, Any, Given], object] | None = None
-    of: Literal["", "clock", "payments"] = ""
-    raw: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +94,44 @@ def signature(function: Callable[..., object]) -> tuple[dict[str, ControlParamet
     return found, others
 
 
+@dataclass(frozen=True, slots=True)
+class ControlOperation:
+    """An operation of the control API.
+
+    Attributes:
+        method: of the request.
+        path: after `/_mock/`, such as `keys/{key_id}/revoke`.
+        function: called with the service, its clock or its payments, and with the arguments in its signature.
+        response: makes the response from service, result and arguments; without it, the result is the response. A list,
+            or None for an empty one, becomes `{"data": [...]}`.
+        raw: the function takes and returns bytes, and makes its own transactions.
+    """
+
+    method: str
+    path: str
+    function: Callable[..., object]
+    response: Callable[[Operations, Any, Given], object] | None = None
+    raw: bool = False
+
+    @property
+    def text(self) -> str:
+        """What it does: a sentence, and more after an empty line."""
+        return documented(self.function)[0]
+
+    @property
+    def parameters(self) -> tuple[ControlParameter, ...]:
+        """Words of the path, then fields: of the query for GET and DELETE, else of a JSON body."""
+        texts = documented(self.function)[1]
+        return tuple(replace(each, text=texts.get(name, "")) for name, each in signature(self.function)[0].items())
+
+    @property
+    def more(self) -> str | None:
+        """What any other fields of the body are; None when there may be none."""
+        arguments, takes_others = signature(self.function)
+        others = (text for name, text in documented(self.function)[1].items() if name not in arguments)
+        return next(others, "") if takes_others else None
+
+
 class ControlApi:
     """Handles requests to the control API of a service.
 
@@ -121,7 +142,10 @@ class ControlApi:
     def __init__(self, mock: Operations, *, allow_remote: bool = False) -> None:
         self._mock = mock
         self._allow_remote = allow_remote
-        self._router = Router(OPERATIONS)
+        by_path: dict[str, dict[str, ControlOperation]] = {}
+        for each in OPERATIONS:
+            by_path.setdefault(f"/_mock/{each.path}", {})[each.method] = each
+        self._router = Router(by_path)
 
     def longest_body(self, path: str, client: str | None) -> int:
         """The most bytes of a request that are read: far more for a state file from this machine."""
@@ -162,7 +186,7 @@ class ControlApi:
             raise invalid(_as_json_says_it(error)) from None
 
 
-def _given(operation: Operation, request: Request, params: Given, gaps: GapOptions) -> tuple[Given, Given]:
+def _given(operation: ControlOperation, request: Request, params: Given, gaps: GapOptions) -> tuple[Given, Given]:
     """The arguments of a request, and those beyond the signature. ApiError for an invalid one."""
     arguments, takes_others = signature(operation.function)
     fields = {name: each for name, each in arguments.items() if name not in params}
@@ -203,8 +227,10 @@ def _checked(each: ControlParameter, value: Any) -> Any:
     return value
 
 
-def _call(mock: Operations, operation: Operation, given: Given, others: Given) -> object:
-    result = operation.function(getattr(mock, operation.of) if operation.of else mock, **given, **others)
+def _call(mock: Operations, operation: ControlOperation, given: Given, others: Given) -> object:
+    owner = operation.function.__qualname__.partition(".")[0]
+    part = mock.clock if owner == "MockClock" else mock.payments if owner == "MockPayments" else mock
+    result = operation.function(part, **given, **others)
     found = plain(result if operation.response is None else operation.response(mock, result, given))
     return found if isinstance(found, dict) else {"data": found or []}
 
@@ -323,53 +349,47 @@ def _balance(mock: Operations, _: object, given: Given) -> object:
     return {"payer": settlements.with_checksum(payer), "balance": mock.payments.balance(payer)}
 
 
-OPERATIONS: dict[str, dict[str, Operation]] = {
-    "/_mock/status": {"GET": Operation(Operations.status)},
-    "/_mock/reset": {"POST": Operation(Operations.reset, _then(Operations.status))},
-    "/_mock/snapshot": {"GET": Operation(_snapshot, raw=True)},
-    "/_mock/restore": {"POST": Operation(_restore, raw=True)},
-    "/_mock/keys": {"GET": Operation(Operations.list_keys), "POST": Operation(Operations.create_key)},
-    "/_mock/keys/{key_id}/revoke": {"POST": Operation(Operations.revoke_key, _key)},
-    "/_mock/keys/{key_id}/expire": {"POST": Operation(Operations.expire_key, _key)},
-    "/_mock/keys/{key_id}/rotate": {"POST": Operation(Operations.rotate_key)},
-    "/_mock/tenants/{tenant}/plan": {"POST": Operation(Operations.set_plan, _plan)},
-    "/_mock/tenants/{tenant}/populate": {"POST": Operation(Operations.populate)},
-    "/_mock/agents/{agent_id}/start": {"POST": Operation(Operations.start_agent, _agent)},
-    "/_mock/agents/{agent_id}/stop": {"POST": Operation(Operations.stop_agent, _agent)},
-    "/_mock/agents/{agent_id}/status": {"POST": Operation(Operations.set_agent_status, _agent)},
-    "/_mock/signals": {"POST": Operation(Operations.emit_signal)},
-    "/_mock/faults": {
-        "GET": Operation(Operations.faults),
-        "POST": Operation(Operations.add_fault),
-        "DELETE": Operation(Operations.clear_faults),
-    },
-    "/_mock/faults/kinds": {"GET": Operation(Operations.fault_kinds)},
-    "/_mock/faults/{fault_id}": {"DELETE": Operation(Operations.remove_fault, _then(Operations.faults))},
-    "/_mock/journal": {
-        "GET": Operation(Operations.journal, _journal),
-        "DELETE": Operation(Operations.clear_journal),
-    },
-    "/_mock/clock": {
-        "GET": Operation(_clock),
-        "POST": Operation(MockClock.move, _then(_clock), of="clock"),
-    },
-    "/_mock/gaps": {"GET": Operation(_gaps), "PUT": Operation(Operations.set_gaps, _changed_gaps)},
-    "/_mock/payments": {"GET": Operation(MockPayments.settlements, _settlements, of="payments")},
-    "/_mock/payments/submissions": {
-        "GET": Operation(MockPayments.submissions, lambda _, found, __: found[:PAGE], of="payments")
-    },
-    "/_mock/payments/twice": {"GET": Operation(MockPayments.charged_twice, of="payments")},
-    "/_mock/payments/balances": {"GET": Operation(MockPayments.balances, _balances, of="payments")},
-    "/_mock/payments/balances/{payer}": {
-        "GET": Operation(MockPayments.balance, _balance, of="payments"),
-        "PUT": Operation(MockPayments.set_balance, _balance, of="payments"),
-    },
-    "/_mock/payments/wallets/{owner}": {
-        "GET": Operation(MockPayments.wallet, of="payments"),
-        "PUT": Operation(MockPayments.deploy_wallet, of="payments"),
-    },
-    "/_mock/payments/delegated/{address}": {
-        "PUT": Operation(MockPayments.delegate, lambda _, found, __: {"address": found}, of="payments")
-    },
-}
-"""The operations by path and method."""
+OPERATIONS = (
+    ControlOperation("GET", "status", Operations.status),
+    ControlOperation("POST", "reset", Operations.reset, _then(Operations.status)),
+    ControlOperation("GET", "snapshot", _snapshot, raw=True),
+    ControlOperation("POST", "restore", _restore, raw=True),
+    ControlOperation("GET", "keys", Operations.list_keys),
+    ControlOperation("POST", "keys", Operations.create_key),
+    ControlOperation("POST", "keys/{key_id}/revoke", Operations.revoke_key, _key),
+    ControlOperation("POST", "keys/{key_id}/expire", Operations.expire_key, _key),
+    ControlOperation("POST", "keys/{key_id}/rotate", Operations.rotate_key),
+    ControlOperation("POST", "tenants/{tenant}/plan", Operations.set_plan, _plan),
+    ControlOperation("POST", "tenants/{tenant}/populate", Operations.populate),
+    ControlOperation("POST", "agents/{agent_id}/start", Operations.start_agent, _agent),
+    ControlOperation("POST", "agents/{agent_id}/stop", Operations.stop_agent, _agent),
+    ControlOperation("POST", "agents/{agent_id}/status", Operations.set_agent_status, _agent),
+    ControlOperation("POST", "signals", Operations.emit_signal),
+    ControlOperation("GET", "faults", Operations.faults),
+    ControlOperation("POST", "faults", Operations.add_fault),
+    ControlOperation("DELETE", "faults", Operations.clear_faults),
+    ControlOperation("GET", "faults/kinds", Operations.fault_kinds),
+    ControlOperation("DELETE", "faults/{fault_id}", Operations.remove_fault, _then(Operations.faults)),
+    ControlOperation("GET", "journal", Operations.journal, _journal),
+    ControlOperation("DELETE", "journal", Operations.clear_journal),
+    ControlOperation("GET", "clock", _clock),
+    ControlOperation("POST", "clock", MockClock.move, _then(_clock)),
+    ControlOperation("GET", "gaps", _gaps),
+    ControlOperation("PUT", "gaps", Operations.set_gaps, _changed_gaps),
+    ControlOperation("GET", "payments", MockPayments.settlements, _settlements),
+    ControlOperation("GET", "payments/submissions", MockPayments.submissions, lambda _, found, __: found[:PAGE]),
+    ControlOperation("GET", "payments/twice", MockPayments.charged_twice),
+    ControlOperation("GET", "payments/balances", MockPayments.balances, _balances),
+    ControlOperation("GET", "payments/balances/{payer}", MockPayments.balance, _balance),
+    ControlOperation("PUT", "payments/balances/{payer}", MockPayments.set_balance, _balance),
+    ControlOperation("GET", "payments/wallets/{owner}", MockPayments.wallet),
+    ControlOperation("PUT", "payments/wallets/{owner}", MockPayments.deploy_wallet),
+    ControlOperation(
+        "PUT", "payments/delegated/{address}", MockPayments.delegate, lambda _, found, __: {"address": found}
+    ),
+)
+
+
+def control_operations() -> list[ControlOperation]:
+    """Every operation of the control API, except those that send or take a state file."""
+    return [each for each in OPERATIONS if not each.raw]

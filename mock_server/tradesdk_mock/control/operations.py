@@ -23,8 +23,8 @@ from ..trading.population import Populated
 from .assertions import RequestAssertions
 
 if TYPE_CHECKING:
-    from ..faults.catalog import FaultKind
-    from ..faults.rules import FaultRule, Faults
+    from ..faults.catalog import FaultKind, FaultRule
+    from ..faults.rules import Faults
     from ..payments.report import MockPayments
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import field, fields
+from typing import Any
 
 from .errors import MockServerError
 
@@ -66,6 +68,16 @@ def choice(*names: str) -> Check:
         return value
 
     return check
+
+
+def checked_by(check: Check, default: Any = None) -> Any:
+    """A field of a dataclass whose values `check` accepts: `checks_of` finds it."""
+    return field(default=default, metadata={"check": check})
+
+
+def checks_of(kind: Any) -> dict[str, Check]:
+    """The checks of a dataclass's fields, by name."""
+    return {each.name: each.metadata["check"] for each in fields(kind) if each.metadata}
 
 
 def checked(name: str, check: Check, value: object) -> object:

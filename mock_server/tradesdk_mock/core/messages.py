@@ -108,6 +108,13 @@ class Response:
         return next((int(value) for name, value in self.headers if name.lower() == b"content-length"), None)
 
 
+def close_body(body: object) -> None:
+    """Close a body, or steps, if it is a generator."""
+    close = getattr(body, "close", None)
+    if close is not None:
+        close()
+
+
 NEW_FIELD = {"introduced_later": {"since": "next"}}
 """What the gap option `unknown_values` adds to every object."""
 

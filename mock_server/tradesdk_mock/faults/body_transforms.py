@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import cycle
 from typing import TYPE_CHECKING, TypeGuard
 
-from ..core.messages import BodyStep, Delay, Disconnect, WaitForEvent
+from ..core.messages import BodyStep, Delay, Disconnect, WaitForEvent, close_body
 from .rules import chance
 
 if TYPE_CHECKING:
@@ -55,10 +55,8 @@ class TransformedSteps(Steps):
         return next(self._changed)
 
     def close(self) -> None:
-        for steps in (self._source, self._changed):
-            close = getattr(steps, "close", None)
-            if close is not None:
-                close()
+        close_body(self._source)
+        close_body(self._changed)
 
 
 def is_signal(step: BodyStep) -> TypeGuard[bytes]:
@@ -281,6 +279,10 @@ def bom(match: MatchedRule, source: Steps, world: World) -> Steps:
             break
         yield step
     yield from source
+
+
+OF_STREAMS = (skip, reorder, duplicate, silence, half_event, drop, inject, garbage, split_utf8, line_endings, bom)
+"""The faults on streams, named like their kinds, in the order in which they are applied."""
 
 
 def cut(source: Steps, after: int | None, ending: Disconnect) -> Steps:

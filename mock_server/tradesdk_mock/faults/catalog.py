@@ -8,9 +8,9 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from ..core.checks import Check, checked, choice, integer, is_text, number, quoted, text
+from ..core.checks import Check, checked, checked_by, checks_of, choice, integer, is_text, number, quoted, text
 from ..core.clock import END
 from ..core.errors import MockServerError
 
@@ -395,18 +395,44 @@ def _query(value: object) -> object:
     return found
 
 
-CONDITIONS: dict[str, Check] = {
-    "route": text(2_000, "[/*].*", "a path that begins with /, or a pattern that begins with *"),
-    "method": _method,
-    "tenant": text(64, ".+", "a tenant's name, at most 64 characters"),
-    "key": text(64, "key_.*", "the id of a key, which begins with key_, at most 64 characters"),
-    "query": _query,
-    "paid": choice("only", "never"),
-    "since": number(0, int(END)),
-    "until": number(0, int(END)),
-    "nth": integer(1, 10**9),
-    "every": integer(1, 10**9),
-    "probability": number(0, 1),
-    "count": integer(1, 10**9),
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultRule:
+    """A fault and the requests that it applies to: those that meet all of its conditions.
+
+    Several rules may apply to the same request. Of those that change the same part (two that replace the response, two
+    that end a body) only the oldest applies, and the others wait: rules with a `count` are used up one after the other.
+    A rule that finds nothing to change (no body, a stream that was refused) doesn't count as applied.
+
+    Attributes:
+        id: names the rule in `remove_fault`.
+        kind: one of the kinds of `trade mock fault kinds`.
+        on: `response`, `stream`, `payment` or `node`.
+        parameters: of the kind.
+        seen: matching requests so far; for a kind that is on streams, connections.
+        fired: how often it was applied.
+
+    All others are conditions, the arguments of `add_fault`; None for any request. A stream counts when it opens.
+    """
+
+    id: str
+    kind: str
+    on: str
+    route: str | None = checked_by(text(2_000, "[/*].*", "a path that begins with /, or a pattern that begins with *"))
+    method: str | None = checked_by(_method)
+    tenant: str | None = checked_by(text(64, ".+", "a tenant's name, at most 64 characters"))
+    key: str | None = checked_by(text(64, "key_.*", "the id of a key, which begins with key_, at most 64 characters"))
+    query: Mapping[str, str] | None = checked_by(_query)
+    paid: str | None = checked_by(choice("only", "never"))
+    since: float | None = checked_by(number(0, int(END)))
+    until: float | None = checked_by(number(0, int(END)))
+    nth: int | None = checked_by(integer(1, 10**9))
+    every: int | None = checked_by(integer(1, 10**9))
+    probability: float | None = checked_by(number(0, 1))
+    count: int | None = checked_by(integer(1, 10**9))
+    parameters: Mapping[str, Any]
+    seen: int = 0
+    fired: int = 0
+
+
+CONDITIONS = checks_of(FaultRule)
 """Arguments of rules of every kind: which requests a rule applies to, and how often."""

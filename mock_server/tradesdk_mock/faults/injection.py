@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..core.messages import Body, Delay, Disconnect, Response
+from ..core.messages import Body, Delay, Disconnect, Response, close_body
 from . import body_transforms, responses
 from .body_transforms import Steps, TransformedSteps
 from .catalog import KINDS
@@ -151,9 +151,7 @@ def _transform(response: Response, stage: Callable[[Steps], Steps]) -> None:
 
 def _replace_body(response: Response, body: Body) -> None:
     """Replace the body. A stream is closed."""
-    close = getattr(response.body, "close", None)
-    if close is not None:
-        close()
+    close_body(response.body)
     response.body = body
 
 
@@ -173,17 +171,7 @@ _APPLY: dict[str, _Apply] = {
     "malformed_json": _malformed_json,
     "huge_body": _huge_body,
     "content_type": _content_type,
-    "skip": _on_stream(body_transforms.skip),
-    "reorder": _on_stream(body_transforms.reorder),
-    "duplicate": _on_stream(body_transforms.duplicate),
-    "silence": _on_stream(body_transforms.silence),
-    "half_event": _on_stream(body_transforms.half_event),
-    "drop": _on_stream(body_transforms.drop),
-    "inject": _on_stream(body_transforms.inject),
-    "garbage": _on_stream(body_transforms.garbage),
-    "split_utf8": _on_stream(body_transforms.split_utf8),
-    "line_endings": _on_stream(body_transforms.line_endings),
-    "bom": _on_stream(body_transforms.bom),
+    **{stage.__name__: _on_stream(stage) for stage in body_transforms.OF_STREAMS},
     "truncate": lambda match, response, _: _cut(match, response, Disconnect.CLOSE),
     "bad_chunk": _bad_chunk,
     "drip": _drip,

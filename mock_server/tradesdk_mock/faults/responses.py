@@ -23,8 +23,6 @@ _CODES = {each.value: each.name.lower() for each in HTTPStatus} | CODES
 
 def replacement(matched: MatchedFaults, world: World, caller: tenants.Principal | None) -> tuple[Response, str | None]:
     """The response in place of the service's own, and its error code."""
-    if matched.error is not None:
-        return error_response(matched.error, world.gaps), matched.error.code
     match = matched.replacement
     assert match is not None  # noqa: S101 - nothing else skips the request
     return response(match, world, caller), _code_of(match)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -22,62 +22,13 @@ from ..state import tenants
 if TYPE_CHECKING:
     from ..core.messages import Request
     from ..state.world import World
-    from .catalog import FaultTarget
+    from .catalog import FaultRule, FaultTarget
 
 MAX_RULES = 1_000
 _COLUMNS = ("id", "kind", "conditions", "parameters", "seen", "fired")
 # Kinds that change the same part of a response: only the oldest of their rules applies.
 _PARTS = {"malformed_json": "content", "huge_body": "content", "truncate": "end", "bad_chunk": "end", "reset": "end"}
 _PARTS |= {"half_event": "end of the stream", "drop": "end of the stream"}
-
-
-@dataclass(frozen=True, slots=True)
-class FaultRule:
-    """A fault and the requests that it applies to: those that meet all of its conditions.
-
-    Several rules may apply to the same request. Of those that change the same part (two that replace the response, two
-    that end a body) only the oldest applies, and the others wait: rules with a `count` are used up one after the other.
-    A rule that finds nothing to change (no body, a stream that was refused) doesn't count as applied.
-
-    Attributes:
-        id: names the rule in `remove_fault`.
-        kind: one of the kinds of `trade mock fault kinds`.
-        on: `response`, `stream`, `payment` or `node`.
-        route: a path, one with `*`, or a pattern such as `/v1/agents/{agent_id}`; None for every path.
-        method: `GET`, `POST` and so on; None for every method.
-        tenant: the tenant of the request's key; None for any, or no key.
-        key: the id of the request's key; None for any.
-        query: names and values that the query must contain, among others; None for any query.
-        paid: `only` requests that carry a payment header, or `never` those; None for both.
-        since: from this time, in Unix seconds of the service; None for no start. A stream counts when it opens.
-        until: before this time; None for no end.
-        nth: only the n-th matching request, counted from 1.
-        every: every n-th matching request.
-        probability: 0 to 1; the seed decides which requests.
-        count: at most N times; None for no limit.
-        parameters: of the kind.
-        seen: matching requests so far; for a kind that is on streams, connections.
-        fired: how often it was applied.
-    """
-
-    id: str
-    kind: str
-    on: str
-    route: str | None
-    method: str | None
-    tenant: str | None
-    key: str | None
-    query: Mapping[str, str] | None
-    paid: str | None
-    since: float | None
-    until: float | None
-    nth: int | None
-    every: int | None
-    probability: float | None
-    count: int | None
-    parameters: Mapping[str, Any]
-    seen: int = 0
-    fired: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +73,15 @@ class MatchedFaults:
     """The rules that apply to one request, oldest first.
 
     Attributes:
-        error: the rules could not be read: this is the response, and the request isn't carried out.
         payment: the faults of its payment.
         node: the faults of the node that it goes to.
     """
 
-    def __init__(self, rules: list[MatchedRule], error: ApiError | None = None) -> None:
+    def __init__(self, rules: list[MatchedRule]) -> None:
         # Loaded here, as below: most worlds have no rules.
         from ..payments.requirements import PaymentFaults
 
         self.rules = rules
-        self.error = error
         self.payment, self.node = (
             PaymentFaults({each.kind: each.rule.parameters for each in rules if each.rule.on == on})
             for on in ("payment", "node")
@@ -146,8 +95,7 @@ class MatchedFaults:
     @property
     def skips_request(self) -> bool:
         """Whether the request isn't carried out."""
-        replacement = self.replacement
-        return self.error is not None or (replacement is not None and replacement.skips_request)
+        return self.replacement is not None and self.replacement.skips_request
 
 
 class Faults:
@@ -213,15 +161,12 @@ class Faults:
             self._known_for = None
 
     def match(self, request: Request, target: FaultTarget, *, market: bool) -> MatchedFaults | None:
-        """The rules that apply to a request, counted; None without any. Never raises, but for a crash.
+        """The rules that apply to a request, counted; None without any.
 
         `target` and `market`: as `MatchedRule` has them.
         """
-        try:
-            with self.world.transaction():
-                rules = self._match(request, target, market)
-        except ApiError as error:
-            return MatchedFaults([], error)
+        with self.world.transaction():
+            rules = self._match(request, target, market)
         return MatchedFaults(rules) if rules else None
 
     def take_back(self, matched: Iterable[MatchedRule]) -> None:
@@ -235,12 +180,11 @@ class Faults:
         rows = self.world.store.rows(_COLUMNS, f"faults{where} ORDER BY seq", args)
         if not rows:
             return []
-        from .catalog import CONDITIONS, KINDS  # loaded here, as in `add`: most worlds have no rules
+        from .catalog import KINDS, FaultRule  # loaded here, as in `add`: most worlds have no rules
 
         found = []
         for row in rows:
-            conditions = dict.fromkeys(CONDITIONS) | json.loads(row.pop("conditions"))
-            parameters = json.loads(row.pop("parameters"))
+            conditions, parameters = (json.loads(row.pop(name)) for name in ("conditions", "parameters"))
             found.append(FaultRule(on=KINDS[row["kind"]].on, **row, **conditions, parameters=parameters))
         return found
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -46,18 +44,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Handle one request of a blocking client."""
         self._check(request)
-        assert isinstance(request.stream, httpx.SyncByteStream)  # noqa: S101 - a blocking client's always is
-        content = bytearray()
-        if limit := self._longest(request):
-            for piece in request.stream:
-                content += piece
-                if len(content) > limit:
-                    break
-        context = self._received(request, content, limit)
-        load = self._pipeline.loads(context)
-        if load is not None:
-            with contextlib.suppress(ImportError):  # it fails again where it is needed, which responds with an error
-                load()
+        context = self._received(request, request.read())
         stream = self._stream(request, context)
         if stream.begins_late:
             next(stream)
@@ -66,23 +53,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Handle one request of an async client."""
         self._check(request)
-        assert isinstance(request.stream, httpx.AsyncByteStream)  # noqa: S101 - an async client's always is
-        content = bytearray()
-        if limit := self._longest(request):
-            pieces = aiter(request.stream)
-            async for piece in pieces:
-                content += piece
-                if len(content) > limit:
-                    if isinstance(pieces, AsyncGenerator):  # not left to the garbage collector
-                        await pieces.aclose()
-                    break
-        context = self._received(request, content, limit)
-        load = self._pipeline.loads(context)
-        if load is not None:
-            from anyio import to_thread
-
-            with contextlib.suppress(ImportError):
-                await to_thread.run_sync(load)
+        context = self._received(request, await request.aread())
         stream = self._stream(request, context)
         if stream.begins_late:
             await anext(stream)
@@ -113,29 +84,19 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         except h11.LocalProtocolError as error:
             raise httpx.LocalProtocolError(str(error), request=request) from None
 
-    def _longest(self, request: httpx.Request) -> int:
-        """How much of the body is read; 0 if there is none, or if its announced length is over the limit."""
-        if request.method not in _WITH_BODY:
-            return 0
-        limit = self._pipeline.longest_body(request.url.path, _CLIENT)
-        announced = request.headers.get("content-length", "0")
-        return 0 if announced.isascii() and announced.isdigit() and int(announced) > limit else limit
-
     def _stream(self, request: httpx.Request, context: Context) -> ResponseStream:
         return ResponseStream(self._pipeline.handle(context), request, self._pipeline.world.clock)
 
-    def _received(self, request: httpx.Request, content: bytearray, limit: int) -> Context:
+    def _received(self, request: httpx.Request, content: bytes) -> Context:
         """The request as it would arrive, routed."""
         path, _, query = _target(request).partition(b"?")
-        kept: bytes | None = b""
-        if request.method in _WITH_BODY:
-            kept = bytes(content) if limit and len(content) <= limit else None
+        kept = content if request.method in _WITH_BODY else b""
         received = Request(
             request.method,
             unquote(path.decode("ascii")),
             query,
             [(name.lower(), value) for name, value in request.headers.raw],
-            kept,
+            kept if len(kept) <= self._pipeline.longest_body(request.url.path, _CLIENT) else None,
             _CLIENT,
             self._pipeline.world.gaps.b_port == "another" and request.url.port == self._market_port(),
         )

@@ -17,7 +17,7 @@ import httpx
 
 from ..core.clock import MockClock, Timeout
 from ..core.errors import crashed
-from ..core.messages import BodyStep, Delay, Disconnect, Response, WaitForEvent
+from ..core.messages import BodyStep, Delay, Disconnect, Response, WaitForEvent, close_body
 from .waiting import Wait
 
 _AT_ONCE = 64 * 1024  # the most bytes of one read of a socket
@@ -90,9 +90,7 @@ class ResponseStream(httpx.SyncByteStream, httpx.AsyncByteStream):
         self._closed = True
         with contextlib.suppress(ValueError):  # the thread that is reading sees that it is closed, and does the rest
             self._pieces.close()
-            close = getattr(self._response.body, "close", None)
-            if close is not None:
-                close()
+            close_body(self._response.body)
         if self._wait is not None:
             self._wait.end()
 
@@ -120,7 +118,9 @@ class ResponseStream(httpx.SyncByteStream, httpx.AsyncByteStream):
             self._restart_timeout()
             for before in self._response.before:
                 if isinstance(before, Disconnect):
-                    raise self._broken_before(before)
+                    if before is Disconnect.RESET:
+                        raise self._reset()
+                    raise self._protocol_error("Server disconnected without sending a response.")
                 yield from self._pause(before)
             yield b""
         if self._bodiless or self._request.method == "HEAD" or self._length == 0:
@@ -199,11 +199,6 @@ class ResponseStream(httpx.SyncByteStream, httpx.AsyncByteStream):
             yield from self._cut(_BAD_CHUNK)
         if self._received != self._length:
             raise self._too_short()
-
-    def _broken_before(self, how: Disconnect) -> httpx.TransportError:
-        if how is Disconnect.RESET:
-            return self._reset()
-        return self._protocol_error("Server disconnected without sending a response.")
 
     def _too_short(self) -> httpx.TransportError:
         how = "incomplete chunked read"

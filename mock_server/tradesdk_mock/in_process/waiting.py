@@ -6,7 +6,7 @@ import contextlib
 import math
 import threading
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from ..core.clock import END, MockClock, Timeout, make_up, move_on, move_together
 from ..core.subscribers import Notifier
@@ -70,7 +70,9 @@ class Wait:
                 await move_together(clock, target, lambda: self._ended or notifier.take())
             return
         event = anyio.Event()
-        soon = _soon(current_token())
+        token: Any = current_token()
+        token = getattr(token, "native_token", token)
+        soon = getattr(token, "call_soon_threadsafe", None) or token.run_sync_soon  # of asyncio, of trio
 
         def wake_up() -> None:
             # From any thread, at any time: the loop may have ended.
@@ -111,10 +113,3 @@ class Wait:
                 limit = min(limit, seconds)
         # Threads and event loops have a longest wait.
         return None, None if limit == math.inf else min(limit, threading.TIMEOUT_MAX)
-
-
-def _soon(token: Any) -> Callable[[Callable[[], object]], object]:
-    """How to call something in an event loop from another thread: asyncio and trio have different names for it."""
-    native = getattr(token, "native_token", token)
-    soon = getattr(native, "call_soon_threadsafe", None) or native.run_sync_soon
-    return cast(Callable[[Callable[[], object]], object], soon)

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ..core.checks import Check, checked, choice, integer, number, quoted
+from ..core.checks import checked, checked_by, checks_of, choice, integer, number, quoted
 from ..core.clock import END
 from ..core.errors import MockServerError
 from ..core.seeding import EVM_ADDRESS, SeededRandom, address, checksum_address, ident
@@ -71,17 +71,6 @@ def _price(value: object) -> object:
     return value
 
 
-_CHECKS: dict[str, Check] = {
-    "chain_id": _chain,
-    "token": _token,
-    "direction": choice(*DIRECTIONS),
-    "confidence": number(0, 1),
-    "price_usd": _price,
-    "timestamp": integer(0, _LAST_TIMESTAMP),
-    "at": number(0, int(END) - 1),
-}
-
-
 @dataclass(frozen=True, slots=True)
 class EmitRequest:
     """The requested fields of a signal; None for any value.
@@ -95,18 +84,18 @@ class EmitRequest:
         MockServerError: an invalid field; the message begins with its name.
     """
 
-    chain_id: int = 8453
-    token: str | None = None
-    direction: str | None = None
-    confidence: float | None = None
-    price_usd: float | None = None
-    timestamp: int | None = None
-    at: float | None = None
+    chain_id: int = checked_by(_chain, 8453)
+    token: str | None = checked_by(_token)
+    direction: str | None = checked_by(choice(*DIRECTIONS))
+    confidence: float | None = checked_by(number(0, 1))
+    price_usd: float | None = checked_by(_price)
+    timestamp: int | None = checked_by(integer(0, _LAST_TIMESTAMP))
+    at: float | None = checked_by(number(0, int(END) - 1))
 
     def __post_init__(self) -> None:
         if isinstance(self.direction, str):
             object.__setattr__(self, "direction", self.direction.upper())
-        for name, check in _CHECKS.items():
+        for name, check in checks_of(self).items():
             if getattr(self, name) is not None or name == "chain_id":
                 checked(name, check, getattr(self, name))
 
@@ -130,7 +119,8 @@ def signal(prices: Prices, kind: str, ordinal: int, request: EmitRequest, when: 
     where, symbol, token = _named(seed, request.chain_id, random.symbol if request.token is None else request.token)
     price = request.price_usd
     if price is None:
-        price = _made_up_price(seed, where) if token is None else prices.usd(token, when)
+        made_up = significant(10 ** SeededRandom(seed, "made-up price", where, draws=1).between(-4, 1))
+        price = made_up if token is None else prices.usd(token, when)
     made = MockSignal(
         id=ident("sig", seed, kind, ordinal),
         token_address=where,
@@ -168,7 +158,3 @@ def _named(seed: int, chain_id: int, name: str) -> tuple[str, str, Token | None]
     if EVM_ADDRESS.fullmatch(name):
         return checksum_address(name), f"T{name[2:6].upper()}", None
     return address(seed, "token", chain_id, name.upper()), name, None
-
-
-def _made_up_price(seed: int, where: str) -> float:
-    return significant(10 ** SeededRandom(seed, "made-up price", where, draws=1).between(-4, 1))

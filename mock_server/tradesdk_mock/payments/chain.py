@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..core.seeding import digest
-from . import accounts, settlements
+from . import settlements
 from .requirements import NETWORK, PaymentFaults
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class ChainView:
 
     def __init__(self, world: World, now: float, faults: PaymentFaults) -> None:
         settlements.cash_held(world)
-        self._world = world
+        self.world = world
         self._faults = faults
         lag = faults.take("node_lag")
         self.head = _number_at(now - (lag["seconds"] if lag else 0))
@@ -53,7 +53,7 @@ class ChainView:
 
     def hash_of(self, number: int) -> str:
         """A block's hash. It begins with the number, from which the block can be found."""
-        return f"0x{number:016x}{digest(self._world.seed, 'block', number).hex()[:48]}"
+        return f"0x{number:016x}{digest(self.world.seed, 'block', number).hex()[:48]}"
 
     def number_of(self, block_hash: str) -> int | None:
         """The number of the block with this hash; None when this node has none."""
@@ -65,20 +65,8 @@ class ChainView:
         lie = self._faults.take("node_lie")
         if lie is not None:
             return bool(lie["used"])
-        used = settlements.used_at(self._world, payer, nonce)
+        used = settlements.used_at(self.world, payer, nonce)
         return used is not None and _number_at(used, math.ceil) <= block
-
-    def balance(self, address: str, block: int) -> int | None:
-        """The result of the token's `balanceOf` at the newest block; None at older ones, as these are not kept."""
-        return settlements.balance(self._world, address) if block == self.head else None
-
-    def code(self, address: str) -> str:
-        """The code at an address, now."""
-        return accounts.code(self._world, address)
-
-    def is_valid_signature(self, address: str, call: str) -> str | None:
-        """The result of `isValidSignature` of the contract at an address; None for any other call."""
-        return accounts.is_valid_signature(self._world, address, call)
 
 
 def _number_at(now: float, rounded: Callable[[float], int] = math.floor) -> int:

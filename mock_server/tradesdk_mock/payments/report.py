@@ -190,7 +190,7 @@ class MockPayments:
         """AssertionError unless money was taken; its message shows the payments. Returns those settlements.
 
         Args:
-            times: exactly this many settlements; by default, at least one.
+            times: exactly this many settlements, such as 0; by default, at least one.
             amount: their total.
             payer: only those of this address.
             path: only those for this path, or for a pattern such as `/v1/token-*`.
@@ -207,11 +207,6 @@ class MockPayments:
         if amount is not None and total != amount:
             raise AssertionError(f"charged {total:,} micro-dollars, not {amount:,}{who}\n{self._shown(found)}")
         return found
-
-    def assert_not_charged(self, *, payer: str | None = None, path: str | None = None) -> None:
-        """AssertionError if money was taken; its message shows each settlement."""
-        __tracebackhide__ = True
-        self.assert_charged(times=0, payer=payer, path=path)
 
     def assert_not_charged_twice(self, payer: str | None = None, *, within: float = PURCHASE) -> None:
         """AssertionError if a purchase was charged more than once. Arguments as `charged_twice`."""

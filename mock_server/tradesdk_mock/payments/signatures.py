@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-
 from ..core.seeding import keccak256
 
 # Half the order of the curve secp256k1. Contracts reject signatures with a larger s (EIP-2).
@@ -12,15 +9,6 @@ HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 
 Signable = tuple[bytes, bytes, bytes]
 """What EIP-191 signs: version, header, body."""
-
-
-def is_loaded() -> bool:
-    return "eth_keys.datatypes" in sys.modules
-
-
-def load() -> None:
-    """Import eth-keys. A server does so outside its event loop."""
-    import_module("eth_keys.datatypes")
 
 
 def text(message: str) -> Signable:

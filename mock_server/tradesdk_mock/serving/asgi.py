@@ -1,8 +1,7 @@
 """The service as an ASGI application: bytes from a socket to the pipeline, and its responses back, with their pauses.
 
-All of it runs in the server's event loop; only heavy imports run in a thread. Long work after a jump of the clock is
-done in parts (`Pipeline.is_behind`), so that other requests continue. While a response is sent step by step, a second
-task (`ClientConnection.watch`) reads from the client: its disconnect ends a wait.
+All of it runs in the server's event loop. While a response is sent step by step, a second task
+(`ClientConnection.watch`) reads from the client: its disconnect ends a wait.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.clock import MockClock, make_up
 from ..core.errors import crashed
-from ..core.messages import Delay, Disconnect, Request, Response, WaitForEvent
+from ..core.messages import Delay, Disconnect, Request, Response, WaitForEvent, close_body
 
 if TYPE_CHECKING:
     from ..api.pipeline import Pipeline
@@ -24,8 +23,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _IN_A_ROW = 4
-# Seconds in which other processes may use the file, between two parts of long work.
-_TURN = 0.005
 BREAK_OFF = "tradesdk_mock.break_off"
 """Key in a scope: the function that breaks its connection in ways for which ASGI has no message."""
 
@@ -35,9 +32,9 @@ class ClientGone(Exception):
 
 
 class App:
-    """The ASGI application. `market_port()`: the port that serves only market data, or None."""
+    """The ASGI application. `market_port`: the port that serves only market data."""
 
-    def __init__(self, pipeline: Pipeline, market_port: Callable[[], int | None] = lambda: None) -> None:
+    def __init__(self, pipeline: Pipeline, market_port: int = 0) -> None:
         self._pipeline = pipeline
         self._market_port = market_port
 
@@ -50,7 +47,6 @@ class App:
                 content = await read_content(scope, receive, limit)
             except ClientGone:
                 return
-        market_port = self._market_port()
         request = Request(
             scope["method"],
             scope["path"],
@@ -58,19 +54,9 @@ class App:
             scope["headers"],
             content,
             client[0] if client else None,
-            market_port is not None and server is not None and server[1] == market_port,
+            server is not None and server[1] == self._market_port,
         )
         context = self._pipeline.open(request)
-        load = self._pipeline.loads(context)
-        if load is not None:
-            # Heavy imports run in a thread, while other requests continue. One that fails, fails again in the endpoint,
-            # which responds with the error.
-            with contextlib.suppress(ImportError):
-                await asyncio.to_thread(load)
-        goal = self._pipeline.world.now()
-        turn = 0.0 if self._pipeline.world.store.path is None else _TURN
-        while self._pipeline.is_behind(context, goal):  # noqa: ASYNC110 - each turn does a part of the work
-            await asyncio.sleep(turn)
         await self._deliver(self._pipeline.handle(context), scope, receive, send)
 
     async def _deliver(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,7 +73,10 @@ class App:
             watch.cancel()
             close_body(body)
         if broken is not None:
-            await self._break_off(broken, scope, receive)
+            scope[BREAK_OFF](broken)
+            # Until the server notices: it responds with 500 for an application that ends without a response.
+            while (await receive())["type"] != "http.disconnect":
+                pass
 
     async def _play(self, response: Response, scope: Scope, send: Send, client: ClientConnection) -> Disconnect | None:
         """Send step by step, to the end or until the client disconnects. Returns how to break it, or None."""
@@ -122,12 +111,6 @@ class App:
             else:
                 await client.wait_for(step)
         return None
-
-    async def _break_off(self, how: Disconnect, scope: Scope, receive: Receive) -> None:
-        scope[BREAK_OFF](how)
-        # Until the server notices: it responds with 500 for an application that ends without a response.
-        while (await receive())["type"] != "http.disconnect":
-            pass
 
 
 class ClientConnection:
@@ -177,13 +160,6 @@ class ClientConnection:
             self._wake.clear()
             if timer is not None:
                 timer.cancel()
-
-
-def close_body(body: object) -> None:
-    """Close a body that is a generator."""
-    close = getattr(body, "close", None)
-    if close is not None:
-        close()
 
 
 async def read_content(scope: Scope, receive: Receive, limit: int) -> bytes | None:

@@ -65,7 +65,8 @@ class Database:
             raise
 
     def _prepare(self) -> None:
-        self._db.create_function("chance", 3, _chance, deterministic=True)
+        # For SQL: a number in [0, 1) for a row, always the same for the same arguments.
+        self._db.create_function("chance", 3, lambda seed, *row: SeededRandom(int(seed), *row, draws=1).unit())
         if self.path is None:
             _create_tables(self._db)
             return
@@ -148,13 +149,10 @@ class Database:
         """The number of a tenant's rows in a table."""
         return int(self.rows(("count(*)",), f"{table} WHERE tenant = ?", (tenant,))[0]["count(*)"])
 
-    def next(self, tenant: str, kind: str) -> int:
-        """The next ordinal of a kind within a tenant, from 1. An unrelated call never changes it."""
-        return int(
-            self.value(
-                "INSERT INTO counters VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET n = n + 1 RETURNING n", (tenant, kind)
-            )
-        )
+    def next(self, tenant: str, kind: str, count: int = 1) -> int:
+        """The next ordinal of a kind within a tenant, from 1; of several, the last. Unrelated calls never change it."""
+        sql = "INSERT INTO counters VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n RETURNING n"
+        return int(self.value(sql, (tenant, kind, count)))
 
     def get_meta(self, name: str) -> str | None:
         value: str | None = self.value("SELECT value FROM meta WHERE name = ?", (name,))
@@ -247,8 +245,3 @@ def _create_tables(db: sqlite3.Connection) -> None:
     for statement in filter(str.strip, schema.TABLES.split(";")):
         db.execute(statement)
     db.execute(f"PRAGMA user_version={schema.VERSION}")
-
-
-def _chance(seed: str, kind: str, ident: str) -> float:
-    """For SQL: a number in [0, 1) for a row, always the same for the same arguments."""
-    return SeededRandom(int(seed), kind, ident, draws=1).unit()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-VERSION = 8
+VERSION = 9
 
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -31,7 +31,6 @@ CREATE TABLE agents (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL,
     chain_id INTEGER NOT NULL, wallet_id TEXT NOT NULL, risk TEXT NOT NULL, min_confidence REAL NOT NULL,
     max_positions INTEGER NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL,
-    closed INTEGER NOT NULL DEFAULT 0, won INTEGER NOT NULL DEFAULT 0, pnl REAL NOT NULL DEFAULT 0,
     since REAL NOT NULL DEFAULT 0
 );
 CREATE INDEX agents_page ON agents (tenant, created_at, seq);
@@ -48,6 +47,7 @@ CREATE INDEX trades_page ON trades (tenant, opened_at, seq);
 CREATE INDEX trades_status ON trades (tenant, status, opened_at, seq);
 CREATE INDEX trades_agent ON trades (tenant, agent_id, opened_at, seq);
 CREATE INDEX trades_agent_status ON trades (tenant, agent_id, status, opened_at, seq);
+CREATE INDEX trades_token ON trades (chain_id, token_address, agent_id);
 CREATE TABLE positions (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, trade_id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL,
     agent_id TEXT NOT NULL, wallet_id TEXT NOT NULL, token_address TEXT NOT NULL, token_symbol TEXT NOT NULL,
@@ -58,11 +58,13 @@ CREATE TABLE positions (
 CREATE INDEX positions_page ON positions (tenant, opened_at, seq);
 CREATE INDEX positions_agent ON positions (tenant, agent_id, opened_at, seq);
 CREATE INDEX positions_wallet ON positions (wallet_id);
-CREATE TABLE books (
-    chain_id INTEGER NOT NULL, token_address TEXT NOT NULL, agent_id TEXT NOT NULL, closed INTEGER NOT NULL,
-    won INTEGER NOT NULL, gain REAL NOT NULL, cost REAL NOT NULL, bought REAL NOT NULL, bought_usd REAL NOT NULL,
-    sold REAL NOT NULL, sold_usd REAL NOT NULL, PRIMARY KEY (chain_id, token_address, agent_id)
-) WITHOUT ROWID;
+CREATE VIEW books AS SELECT
+    chain_id, token_address, agent_id, count(closed_at) AS closed, count(nullif(pnl_usd > 0, 0)) AS won,
+    total(round(pnl_usd * 100)) / 100 AS gain,
+    total(iif(closed_at IS NULL, NULL, entry_price_usd * amount)) AS cost, total(amount) AS bought,
+    total(entry_price_usd * amount) AS bought_usd, total(iif(closed_at IS NULL, NULL, amount)) AS sold,
+    total(exit_price_usd * amount) AS sold_usd
+    FROM trades GROUP BY chain_id, token_address, agent_id;
 CREATE TABLE signals (
     seq INTEGER PRIMARY KEY, published_at REAL NOT NULL, id TEXT NOT NULL UNIQUE,
     token_address TEXT NOT NULL COLLATE NOCASE, token_symbol TEXT NOT NULL, chain_id INTEGER NOT NULL,

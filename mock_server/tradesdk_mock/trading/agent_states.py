@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, get_args
 
 from ..core.errors import conflict, invalid, missing
-from . import background_tenant, engine, ledger, population, signal_feed
+from . import engine, ledger, signal_feed
 from .exits import trailing_peak
 from .ledger import Trade
 from .positions import GUARDED, positions
@@ -26,8 +26,6 @@ def set_status(world: World, agent_id: str, status: str, *, anew: bool = False) 
         raise missing("agent", agent_id)
     if before == status and anew:
         raise conflict(f"The agent is {'running' if status == 'active' else 'stopped'} already.")
-    if background_tenant.is_growing(world):
-        population.ensure_background_tenant(world)
     now = world.now()
     signal_feed.up_to_date(world, now)
     if before in GUARDED and status not in GUARDED:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from ..state.world import World
 
 BACKGROUND_TENANT = "house"
-# In the database while its agents trade on the signals published so far: (time of creation, `seq` of the last one).
-_GROWING = "house_growing"
 _WALLETS, _AGENTS = 8, 40
 _TRADED = 320
 # The last tokens have open trades only, held by agents that aren't running.
@@ -27,30 +24,6 @@ _STATUSES = ("active",) * 7 + ("idle",) * 2 + ("paused",)
 _RISKS = ((2.0, 3.0, 2.0, 6.0), (3.0, 5.0, 4.0, 9.0), (2.5, 8.0, 6.0, 15.0), (4.0, 12.0, 9.0, 20.0))
 _CONFIDENCES = (0.95, 0.94, 0.92, 0.95, 0.93)
 _MOST = (3, 4, 5)
-
-
-def is_growing(world: World) -> bool:
-    """Whether its agents have traded on only some of the signals. Until they are done, the engine excludes them."""
-    return world.store.get_meta(_GROWING) is not None
-
-
-def is_ready(world: World) -> bool:
-    return world.store.get_meta(BACKGROUND_TENANT) is not None
-
-
-def progress(world: World) -> tuple[float, int] | None:
-    """(time of creation, `seq` of the last signal that its agents traded on); None before the first one."""
-    kept = world.store.get_meta(_GROWING)
-    return None if kept is None else tuple(json.loads(kept))
-
-
-def save_progress(world: World, at: float, seq: int | None) -> None:
-    """Save the progress. None as `seq`: they have traded on all signals."""
-    if seq is not None:
-        world.store.set_meta(_GROWING, json.dumps((at, seq)))
-        return
-    world.store.run("DELETE FROM meta WHERE name = ?", (_GROWING,))
-    world.store.set_meta(BACKGROUND_TENANT, str(int(at)))
 
 
 def create(world: World) -> float:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 # USD. A smaller trade isn't worth the gas.
 _LEAST = 1.0
-# With more agents than this, only those with enough money are tried.
-_MANY = 100
 # The fewest seconds to look ahead for the end of a position, plus the rest of an hour. Many positions end earlier.
 _LOOK_AHEAD = 1_800
 
@@ -46,8 +44,6 @@ class _BuyOpportunity:
     price: float
     rate: float
     forecasts: dict[ExitLevels, ExitForecast] = field(default_factory=dict)
-    # (wallet, share of it) with too little money. It stays too little: nothing is sold meanwhile.
-    without_money: set[tuple[str, float]] = field(default_factory=set)
 
 
 class TradingEngine:
@@ -65,7 +61,7 @@ class TradingEngine:
         # Read before the agents: if they change in between, they are read again.
         self.changes = ledger.changes(world)
         self._active: dict[int, list[Agent]] = {chain_id: [] for chain_id in CHAINS}
-        # By chain, wallet and share of it; only when there are many.
+        # By chain, wallet and share of it.
         self._by_wallet: dict[int, dict[tuple[str, float], list[Agent]]] = {}
         self._agents: dict[str, Agent] = {}
         self._holders: dict[str, dict[str, OpenPosition]] = {}
@@ -169,14 +165,12 @@ class TradingEngine:
     def _buy(self, row: Row) -> None:
         at, signal_id, address, _, chain_id, _, confidence = row[:7]
         opportunity: _BuyOpportunity | None = None
-        now, without_money = self._now, set[tuple[str, float]]()
-        active = self._active[chain_id]
-        for agent in active if len(active) <= _MANY else self._with_money(chain_id, int(at)):
+        now = self._now
+        for agent in self._with_money(chain_id, int(at)):
             if (
                 confidence >= agent.min_confidence
                 and len(agent.held) < agent.max_positions
                 and address not in agent.held
-                and (agent.wallet_id, agent.size) not in without_money
                 and not at < agent.since <= now
             ):
                 if opportunity is None:
@@ -187,7 +181,6 @@ class TradingEngine:
                     second = int(at)
                     rate = self._prices.native_usd(chain_id, second)
                     opportunity = _BuyOpportunity(token, signal_id, second, self._prices.usd(token, second), rate)
-                    without_money = opportunity.without_money
                 self._open(agent, opportunity)
 
     def _sell(self, row: Row) -> None:
@@ -202,7 +195,6 @@ class TradingEngine:
         token, second, price, rate = opportunity.token, opportunity.second, opportunity.price, opportunity.rate
         spent = self._balance(agent.wallet_id) * rate * agent.size
         if spent < _LEAST:
-            opportunity.without_money.add((agent.wallet_id, agent.size))
             return
         amount = significant(spent / price, DIGITS)
         # The amount is rounded, and may cost slightly more than there is.

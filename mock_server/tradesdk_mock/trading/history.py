@@ -18,8 +18,9 @@ from ..market.price_model import DIGITS, level, significant
 from ..market.tokens import Token, lively
 from . import ledger
 from .balances import initial_native
+from .engine import close_trade
 from .exits import ExitLevels, first_exit
-from .ledger import Position, Trade, outcome
+from .ledger import Position, Trade
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -119,9 +120,8 @@ def _add_closed(
     choices = {chain_id: lively(seed, chain_id) for chain_id, _ in _WALLETS}
     at = now - 30 * DAY
     made: list[Trade] = []
-    digest = ledger.digests(seed, "trd", tenant)
     for index, ordinal in enumerate(builder.ordinals("trade", count)):
-        trade_id = "trd_" + digest(str(ordinal))[:24]
+        trade_id = ident("trd", seed, tenant, ordinal)
         # An id is random enough for four numbers, which saves time: there may be a million trades.
         when, who, which, how_long = (int(trade_id[start : start + 6], 16) / (1 << 24) for start in (4, 10, 16, 22))
         agent, at = builder.next_free(max(at, now - 30 * DAY + int((index + when) * step)), int(who * len(agents)))
@@ -170,7 +170,9 @@ def open_since(
         token = _another_token(agent, choice, rng.unit())
         # When prices move much, only a young trade is still open.
         opened_at = now - 1 - int(rng.between(0.1, 1.0) * 9 * 3_600 / 2 ** (attempt // 2))
-        if not guarded or builder.is_open(agent, token, opened_at, now):
+        entry = builder.prices.usd(token, opened_at)
+        levels = builder.levels(agent, entry)
+        if not guarded or first_exit(builder.prices, token, levels, entry, opened_at, now).at is None:
             return opened_at, token
     return now, token
 
@@ -211,23 +213,17 @@ class HistoryBuilder:
         self, world: World, tenant: str, agents: Sequence[HistoricalAgent], native: Mapping[str, float]
     ) -> None:
         self._world = world
-        self._prices = world.prices
+        self.prices = world.prices
         self._tenant = tenant
         self._agents = agents
         self.native = dict(native)
         # By wallet: (second, ether or BNB) of sales that aren't credited yet.
         self._proceeds: dict[str, list[tuple[int, float]]] = {wallet_id: [] for wallet_id in native}
-        self._rates: dict[int, list[float]] = {}
-        self._hours: dict[tuple[str, int], tuple[list[float], list[float]]] = {}
+        self._hours: dict[tuple[str, int], list[float]] = {}
 
     def ordinals(self, kind: str, count: int) -> range:
         """The next `count` ordinals of a kind within the tenant."""
-        last = int(
-            self._world.store.value(
-                "INSERT INTO counters VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n RETURNING n",
-                (self._tenant, kind, count),
-            )
-        )
+        last = self._world.store.next(self._tenant, kind, count)
         return range(last - count + 1, last + 1)
 
     def add_closed(self, trades: Sequence[Trade]) -> None:
@@ -242,7 +238,7 @@ class HistoryBuilder:
         for (nth_trade, nth_position), (at, agent, token) in zip(numbers, chosen, strict=True):
             trade = self._bought(ident("trd", seed, self._tenant, nth_trade), agent, token, at)
             # Its price since then is checked later, by the trading engine.
-            entry, levels = trade.entry_price_usd, self._levels(agent, trade.entry_price_usd)
+            entry, levels = trade.entry_price_usd, self.levels(agent, trade.entry_price_usd)
             position_id = ident("pos", seed, self._tenant, nth_position)
             trailing = agent.risk[RISK[2]]
             made.append(Position(position_id, trade, levels.stop_loss, levels.take_profit, trailing, entry, at))
@@ -267,28 +263,12 @@ class HistoryBuilder:
         """A closed trade, open for at most `hold` seconds (at least one)."""
         trade = self._bought(trade_id, agent, token, opened_at)
         closed_at, by = self._exit(agent, token, trade.entry_price_usd, opened_at, hold)
-        price, rate = self._prices_at(token, closed_at)
-        trade.exit_price_usd, trade.closed_at, trade.closed_by = price, closed_at, by
-        trade.pnl_usd, trade.roi_pct = outcome(trade.entry_price_usd, price, trade.amount)
-        heappush(self._proceeds[agent.wallet_id], (closed_at, price * trade.amount / rate))
+        heappush(self._proceeds[agent.wallet_id], (closed_at, close_trade(self._world, trade, token, closed_at, by)))
         agent.held[token.address] = closed_at
         return trade
 
-    def is_open(self, agent: HistoricalAgent, token: Token, opened_at: int, upto: int) -> bool:
-        """Whether a running agent would still hold what it bought then."""
-        entry = self.usd(token, opened_at)
-        return first_exit(self._prices, token, self._levels(agent, entry), entry, opened_at, upto).at is None
-
-    def usd(self, token: Token, at: int) -> float:
-        """`Prices.usd`, but faster at full hours."""
-        hour, second = divmod(at, HOUR)
-        if second:
-            return self._prices.usd(token, at)
-        day, index = divmod(hour, 24)
-        return significant(significant(self._day(token, day)[0][index], DIGITS) * self._rates[day][index], DIGITS)
-
     def _bought(self, trade_id: str, agent: HistoricalAgent, token: Token, at: int) -> Trade:
-        entry, rate = self._prices_at(token, at)
+        entry, rate = self.prices.usd(token, at), self.prices.native_usd(agent.chain_id, at)
         self._credit(agent.wallet_id, at)
         money = self.native[agent.wallet_id]
         spent = max(_LEAST_USD, money * rate * agent.risk[RISK[0]] / 100)
@@ -317,16 +297,16 @@ class HistoryBuilder:
         hour = opened_at // HOUR + 1
         if hour > last:
             return opened_at + hold, "signal"
-        levels = self._levels(agent, entry)
+        levels = self.levels(agent, entry)
         peak, kept, stop = entry, 1 - levels.trailing, levels.stop_loss
         lower, upper = max(stop, peak * kept) * (1 + _NEAR), levels.take_profit * (1 - _NEAR)
         while hour <= last:
             day, start = divmod(hour, 24)
             stopped = min(24, last - day * 24 + 1)
-            for end, price in enumerate(self._day(token, day)[1][start:stopped], hour):
+            for end, price in enumerate(self._day(token, day)[start:stopped], hour):
                 if not lower < price < upper:
                     trailing_stop = level(significant(peak, DIGITS), -levels.trailing)
-                    by = levels.reason(self.usd(token, end * HOUR), trailing_stop)
+                    by = levels.reason(self.prices.usd(token, end * HOUR), trailing_stop)
                     if by is not None:
                         return end * HOUR, by
                 if price > peak:
@@ -337,28 +317,14 @@ class HistoryBuilder:
         return (last * HOUR if hold >= HOUR else opened_at + hold), "signal"
 
     @staticmethod
-    def _levels(agent: HistoricalAgent, entry: float) -> ExitLevels:
+    def levels(agent: HistoricalAgent, entry: float) -> ExitLevels:
         _, stop, trailing, target = [agent.risk[name] / 100 for name in RISK]
         return ExitLevels(level(entry, -stop), level(entry, target), trailing)
 
-    def _prices_at(self, token: Token, at: int) -> tuple[float, float]:
-        """(the token, its chain's ether or BNB) in USD. On Base both need the rate of ether, computed once."""
-        hour, second = divmod(at, HOUR)
-        if second:
-            rate = self._prices.rate(at)
-            usd = significant(self._prices.eth(token, at) * rate, DIGITS)
-        else:
-            usd, rate = self.usd(token, at), self._rates[hour // 24][hour % 24]
-        return usd, rate if token.chain_id == BASE else self._prices.native_usd(token.chain_id, at)
-
-    def _day(self, token: Token, day: int) -> tuple[list[float], list[float]]:
-        """(ether, unrounded USD) at the full hours of a day."""
+    def _day(self, token: Token, day: int) -> list[float]:
+        """Unrounded USD at the full hours of a day."""
         found = self._hours.get((token.address, day))
         if found is None:
-            rates = self._rates.get(day)
-            if rates is None:
-                rates = [self._prices.rates(hour)[0] for hour in range(day * 24, day * 24 + 24)]
-                self._rates[day] = rates
-            ether = self._prices.hours(token, day)
-            found = self._hours[token.address, day] = ether, list(map(mul, ether, rates))
+            rates = [self.prices.rates(hour)[0] for hour in range(day * 24, day * 24 + 24)]
+            found = self._hours[token.address, day] = list(map(mul, self.prices.hours(token, day), rates))
         return found

@@ -1,33 +1,19 @@
-"""The results of trading: trades, open positions, and the sums that endpoints read.
-
-Sums must be the same to the last bit, however much of the market is simulated at a time. So profits are added in whole
-cents, where the order doesn't matter, and all other sums in the order of time, one trade after the other.
-"""
+"""The results of trading: trades and open positions. Sums over trades are the view `books`."""
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING
+
+from ..core.seeding import tx_hash
 
 if TYPE_CHECKING:
     from ..state.world import World
 
 _TOUCHED = "UPDATE positions SET peak = ?, peak_at = ?, exits_at = ?, exit_by = ? WHERE id = ?"
-_AGENTS = (
-    "UPDATE agents SET closed = closed + ?, won = won + ?,"
-    " pnl = (CAST(round(pnl * 100) AS INTEGER) + ?) / 100.0 WHERE id = ?"
-)
 _WALLETS = "UPDATE wallets SET native = ?, moved_at = max(moved_at, ?) WHERE id = ?"
-_SUMS = "closed, won, gain, cost, bought, bought_usd, sold, sold_usd"
-_KEPT = f"SELECT {_SUMS} FROM books WHERE chain_id = ? AND token_address = ? AND agent_id = ?"  # noqa: S608 - our own names
-_KEEP = (
-    f"INSERT OR REPLACE INTO books (chain_id, token_address, agent_id, {_SUMS})"  # noqa: S608 - our own names
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-_Key = tuple[int, str, str]
 
 
 @dataclass(slots=True)
@@ -120,14 +106,13 @@ def write(
     closed: Sequence[Trade] = (),
     native: Mapping[str, float],
 ) -> None:
-    """Write changes, and update the sums of agents, wallets and tokens. Within the caller's transaction.
+    """Write changes, and update the wallets. Within the caller's transaction.
 
     Args:
         opened: new trades in the order of opening, including those that are closed already.
         positions: positions of the ones still open.
         touched: positions of earlier writes whose peak or known end has changed.
-        closed: closed trades, for each agent and token in the order of closing; those of earlier writes lose their
-            positions.
+        closed: closed trades; those of earlier writes lose their positions.
         native: ether or BNB left in the wallets of all trades.
     """
     store, new = world.store, {trade.id for trade in opened}
@@ -143,8 +128,6 @@ def write(
     if positions:
         store.run_many(_POSITIONS, map(_position, positions))
     if opened or closed:
-        _add_up_tokens(world, opened, closed)
-        _add_up_agents(world, closed)
         moved: dict[str, int] = {}
         for trade in (*opened, *closed):
             moved[trade.wallet_id] = max(trade.closed_at or trade.opened_at, moved.get(trade.wallet_id, 0))
@@ -164,62 +147,7 @@ def note_change(world: World) -> None:
         world.trading.changes = count
 
 
-def digests(seed: int, *parts: str) -> Callable[[str], str]:
-    """`seeding.digest` in hex for many last parts, in a third of the time: there may be a million trades."""
-    key = str(seed).encode()
-    prefix = b"".join(len(text).to_bytes(4, "big") + text for text in (part.encode() for part in parts))
-
-    def digest(last: str) -> str:
-        text = last.encode()
-        return hmac.digest(key, prefix + len(text).to_bytes(4, "big") + text, "sha256").hex()
-
-    return digest
-
-
 def _rows(seed: int, trades: Iterable[Trade]) -> Iterator[tuple[object, ...]]:
-    purchase, sale = digests(seed, "tx", "entry"), digests(seed, "tx", "exit")
     for trade in trades:
-        status, sold = ("open", None) if trade.closed_at is None else ("closed", "0x" + sale(trade.id))
-        yield *_trade(trade), status, "0x" + purchase(trade.id), sold
-
-
-def _add_up_tokens(world: World, opened: Sequence[Trade], closed: Sequence[Trade]) -> None:
-    """Sums of each agent and token. An agent holds a token only once, so each sum is in the order of time."""
-    store = world.store
-    sums: dict[_Key, list[float]] = {}
-
-    def of(trade: Trade) -> list[float]:
-        key = (trade.chain_id, trade.token_address, trade.agent_id)
-        found = sums.get(key)
-        if found is None:
-            kept = store.one(_KEPT, key)
-            found = sums[key] = [0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0] if kept is None else list(kept)
-        return found
-
-    for trade in opened:
-        row = of(trade)
-        row[4] += trade.amount
-        row[5] += trade.entry_price_usd * trade.amount
-    for trade in closed:
-        price, pnl = trade.exit_price_usd, trade.pnl_usd
-        if price is None or pnl is None:
-            raise ValueError(f"the trade {trade.id} has no end")
-        row = of(trade)
-        row[0] += 1
-        row[1] += pnl > 0
-        row[2] = (round(row[2] * 100) + round(pnl * 100)) / 100
-        row[3] += trade.entry_price_usd * trade.amount
-        row[6] += trade.amount
-        row[7] += price * trade.amount
-    store.run_many(_KEEP, [(*key, *row) for key, row in sums.items()])
-
-
-def _add_up_agents(world: World, closed: Sequence[Trade]) -> None:
-    agents: dict[str, list[int]] = {}
-    for trade in closed:
-        pnl = trade.pnl_usd or 0.0
-        row = agents.setdefault(trade.agent_id, [0, 0, 0])
-        row[0] += 1
-        row[1] += pnl > 0
-        row[2] += round(pnl * 100)
-    world.store.run_many(_AGENTS, [(*row, agent_id) for agent_id, row in agents.items()])
+        status, sold = ("open", None) if trade.closed_at is None else ("closed", tx_hash(seed, "exit", trade.id))
+        yield *_trade(trade), status, tx_hash(seed, "entry", trade.id), sold

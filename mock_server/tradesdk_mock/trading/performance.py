@@ -30,14 +30,14 @@ def win_rate(world: World, address: str) -> float | None:
     return round(rate, 2) if count >= ENOUGH else None
 
 
-def average_prices(world: World, address: str) -> dict[str, float | None]:
-    """USD for one token, weighted by amount, by side (`BUY`, `SELL`); None for a side without trades."""
+def average_prices(world: World, address: str) -> tuple[float | None, float | None]:
+    """USD for one token when bought and when sold, weighted by amount; None without such trades."""
     bought, paid, sold, taken = world.store.all(
         "SELECT sum(bought), sum(bought_usd), sum(sold), sum(sold_usd) FROM books"
         " WHERE chain_id = ? AND token_address = ?",
         (BASE, address),
     )[0]
-    return {"BUY": paid / bought if bought else None, "SELL": taken / sold if sold else None}
+    return paid / bought if bought else None, taken / sold if sold else None
 
 
 def top(world: World, sort_by: str, limit: int) -> list[tuple[str, dict[str, Any]]]:
@@ -59,9 +59,8 @@ def top(world: World, sort_by: str, limit: int) -> list[tuple[str, dict[str, Any
 
 def agents_by_token(world: World) -> dict[str, int]:
     """The number of agents that have traded a token, by address."""
-    return dict(
-        world.store.all("SELECT token_address, count(*) FROM books WHERE chain_id = ? GROUP BY token_address", (BASE,))
-    )
+    counted = "SELECT token_address, count(DISTINCT agent_id) FROM trades WHERE chain_id = ? GROUP BY token_address"
+    return dict(world.store.all(counted, (BASE,)))
 
 
 def totals(world: World, at: float) -> dict[str, float]:
@@ -72,8 +71,8 @@ def totals(world: World, at: float) -> dict[str, float]:
         "SELECT count(*), coalesce(sum(status = 'active'), 0) FROM agents WHERE chain_id = 8453"
     )[0]
     trades, won, realized, bought, sold = store.all(
-        "SELECT coalesce(sum(closed), 0), coalesce(sum(won), 0), coalesce(sum(gain), 0.0),"
-        " coalesce(sum(bought_usd), 0.0), coalesce(sum(sold_usd), 0.0) FROM books WHERE chain_id = 8453"
+        "SELECT count(closed_at), count(nullif(pnl_usd > 0, 0)), total(round(pnl_usd * 100)) / 100,"
+        " total(entry_price_usd * amount), total(exit_price_usd * amount) FROM trades WHERE chain_id = 8453"
     )[0]
     found = {
         "totalAgents": agents,

@@ -55,23 +55,8 @@ def populate(world: World, tenant: str, *, trades: int = 250) -> Populated:
 
 def ensure_background_tenant(world: World) -> None:
     """Create the background tenant once. It is as old as the world: its agents trade on all signals published since."""
-    if not background_tenant.is_ready(world):
-        _build_background_tenant(world)
-
-
-def is_background_behind(world: World) -> bool:
-    """Do a part of that work. Returns whether more is left."""
-    if background_tenant.is_ready(world):
-        return False
-    with world.transaction():
-        return not (background_tenant.is_ready(world) or _build_background_tenant(world, within=signal_feed.SLICE))
-
-
-def _build_background_tenant(world: World, within: float | None = None) -> bool:
-    """Returns whether it is ready."""
-    start, seq = background_tenant.progress(world) or (background_tenant.create(world), 0)
-    reached = signal_feed.replay(world, BACKGROUND_TENANT, start, seq, within=within)
-    background_tenant.save_progress(world, start, reached)
-    if reached is None:
+    if world.store.get_meta(BACKGROUND_TENANT) is None:
+        start = background_tenant.create(world)
+        signal_feed.replay(world, BACKGROUND_TENANT, start)
+        world.store.set_meta(BACKGROUND_TENANT, str(int(start)))
         engine.forget(world)
-    return reached is None

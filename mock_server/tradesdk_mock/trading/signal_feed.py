@@ -2,8 +2,7 @@
 
 Nothing publishes in the background: signals are published when a request, a stream or an operation needs them
 (`publish`, in the caller's transaction). Each process on a state file may do it: because of the transaction, and the
-time in the file (`signals_upto`), each signal is published once. Long work is split: `is_behind` and `within` stop
-after a while, and the next call continues.
+time in the file (`signals_upto`), each signal is published once.
 """
 
 from __future__ import annotations
@@ -16,14 +15,13 @@ from datetime import UTC, datetime
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
-from ..core.clock import RealTime
 from ..core.errors import ApiError
 from ..core.seeding import SeededRandom
 from ..market import emitted_signals
 from ..market.emitted_signals import EmitRequest, MockSignal
 from ..market.indicators import CHAINS, COLUMNS, Row, crossover_series, past_signals
 from ..market.price_model import Prices
-from . import background_tenant, engine
+from . import engine
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -35,38 +33,33 @@ FIELDS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confi
 _WINDOW = 6 * 3_600
 # The most that one request publishes: some seconds of work.
 _LONGEST = 10 * 86_400
-# Signals read at a time: without and with a time limit.
+# Signals read at a time.
 _AT_ONCE = 5_000
-_IN_TURN = 500
-# With a time limit: its usual length in real seconds, and seconds of the market between two checks of it.
-SLICE = 0.05
 # Signals that a stream gets at a time.
 _STREAM_BATCH = 500
-_STEP = 300
 _INTO = f"({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _values = attrgetter("published_at", *FIELDS)
 _log = logging.getLogger("tradesdk_mock")
 
 
-def catch_up(world: World, *, within: float | None = None, until: float = math.inf) -> int:
+def catch_up(world: World) -> int:
     """Run `publish` when no transaction is open. It begins none if nothing is due."""
     if _is_quiet(world, world.now()):
         return 0
     with world.transaction() as now:
-        return publish(world, now, within=within, until=until)
+        return publish(world, now)
 
 
-def publish(world: World, now: float, *, within: float | None = None, until: float = math.inf) -> int:
+def publish(world: World, now: float, *, most: float = math.inf) -> int:
     """Publish what is due, in the order of time. Returns the number of signals. Almost free if nothing is due.
 
-    Within the caller's transaction, at its time. `within`: stop after about this many real seconds. `until`: stop
-    there. The next call continues.
+    Within the caller's transaction, at its time. `most`: seconds of a live market to publish; the next call continues.
     """
     if _is_quiet(world, now):
         return 0
     upto, count = _published_until(world, now)
     start = max(upto, now - world.catch_up_limit) if world.market == "live" else now
-    until = min(now, until)
+    until = min(now, start + most)
     scheduled = deque[Row](
         world.store.all(
             f"SELECT {', '.join(COLUMNS)} FROM scheduled WHERE published_at <= ?"  # noqa: S608 - our own names
@@ -76,14 +69,10 @@ def publish(world: World, now: float, *, within: float | None = None, until: flo
     )
     planned, prices = bool(scheduled), world.prices
     trading = _engine(world)
-    step, ends = (_WINDOW, math.inf) if within is None else (_STEP, RealTime.monotonic() + within)
-    for rows, end in _in_order(prices, start, until, scheduled, step):
+    for rows, end in _in_order(prices, start, until, scheduled):
         world.store.run_many(f"INSERT INTO signals {_INTO}", rows)
         count += len(rows)
         trading.advance(rows, end, now)
-        if RealTime.monotonic() > ends:
-            until = end
-            break
     if planned:
         world.store.run("DELETE FROM scheduled WHERE published_at <= ?", (until,))
     upto = max(upto, until)
@@ -100,8 +89,7 @@ def _engine(world: World) -> engine.TradingEngine:
     """The world's trading engine, made when there is none."""
     found = world.trading
     if not isinstance(found, engine.TradingEngine):
-        others = (" AND tenant != ?", background_tenant.BACKGROUND_TENANT)
-        found = world.trading = engine.TradingEngine(world, *(others if background_tenant.is_growing(world) else ()))
+        found = world.trading = engine.TradingEngine(world)
     return found
 
 
@@ -112,36 +100,18 @@ def _is_quiet(world: World, now: float) -> bool:
     return due is not None and trading is not None and now < min(due, trading.next_exit)
 
 
-def is_behind(world: World, goal: float, *, trading: bool = False) -> bool:
-    """Publish some of what is due. Returns whether more was due at `goal`: with a fast clock, more is always due now.
-
-    `trading`: only the agents' trades matter; without running agents, signals can wait.
-    """
-    if trading and _engine(world).empty:
-        return False
-    catch_up(world, within=SLICE, until=goal)
-    return world.due is not None and world.due <= min(goal, world.now())
-
-
-def goal(world: World) -> float:
-    """The time up to which one request publishes signals. The machine's speed does not change it."""
-    now, upto = world.now(), world.store.get_meta("signals_upto")
-    if world.market != "live":
-        return math.inf
-    return max(_created_at(world, now) if upto is None else float(upto), now - world.catch_up_limit) + _LONGEST
-
-
-def up_to_date(world: World, now: float, *, until: float = math.inf, signals: bool = False) -> None:
+def up_to_date(world: World, now: float, *, signals: bool = False) -> None:
     """Let agents trade up to now, within the caller's transaction. Without running agents, signals can wait.
 
     `signals`: publish the signals even so.
 
     Raises:
-        ApiError: 503: it stopped at `until`, and more is due.
+        ApiError: 503: ten days are published, and more is due.
     """
     if _is_quiet(world, now) or not (signals or not _engine(world).empty):
         return
-    publish(world, now, until=until)
+    publish(world, now, most=_LONGEST)
+    until = float(world.store.get_meta("signals_upto") or now)
     if until < now and not _is_quiet(world, now):
         reached, shown = (datetime.fromtimestamp(when, UTC).isoformat(" ", "seconds") for when in (until, now))
         _log.warning("catching up after a jump of the clock: signals until %s are published, it is %s", reached, shown)
@@ -149,26 +119,19 @@ def up_to_date(world: World, now: float, *, until: float = math.inf, signals: bo
         raise ApiError(503, "service_unavailable", text, [(b"retry-after", b"1")])
 
 
-def replay(world: World, tenant: str, start: float, seq: int = 0, *, within: float | None = None) -> int | None:
-    """Let a tenant's agents, created as of `start`, trade on the signals published since.
-
-    `within`: stop after about this many real seconds and return the `seq` to continue from. None when done.
-    """
+def replay(world: World, tenant: str, start: float) -> None:
+    """Let a tenant's agents, created as of `start`, trade on the signals published since."""
     upto = world.store.get_meta("signals_upto")
     if upto is not None and float(upto) > start:
-        trading, now = engine.TradingEngine(world, " AND tenant = ?", tenant), world.now()
-        at_once, ends = (_AT_ONCE, math.inf) if within is None else (_IN_TURN, RealTime.monotonic() + within)
+        trading, now, seq = engine.TradingEngine(world, " AND tenant = ?", tenant), world.now(), 0
         # In the order of `seq`, which is that of time: the time of publication has no index.
-        columns = f"SELECT {', '.join(COLUMNS)}, seq FROM signals WHERE seq > ? ORDER BY seq LIMIT {at_once}"  # noqa: S608 - our own names
+        columns = f"SELECT {', '.join(COLUMNS)}, seq FROM signals WHERE seq > ? ORDER BY seq LIMIT {_AT_ONCE}"  # noqa: S608 - our own names
         while rows := world.store.all(columns, (seq,)):
             trading.advance([row[:-1] for row in rows if row[0] > start], start, now)
             trading.flush()
             seq = rows[-1][-1]
-            if RealTime.monotonic() > ends:
-                return seq
         trading.advance((), min(float(upto), now), now)
         trading.flush()
-    return None
 
 
 def _published_until(world: World, now: float) -> tuple[float, int]:
@@ -190,12 +153,10 @@ def _created_at(world: World, now: float) -> float:
     return created_at if world.store.value("SELECT 1 FROM trades") else min(now, created_at)
 
 
-def _in_order(
-    prices: Prices, start: float, end: float, scheduled: deque[Row], step: float
-) -> Iterator[tuple[list[Row], float]]:
-    """(signals, end) for each `step` seconds with start < time <= end: the market's and the scheduled ones."""
+def _in_order(prices: Prices, start: float, end: float, scheduled: deque[Row]) -> Iterator[tuple[list[Row], float]]:
+    """(signals, end) for each window with start < time <= end: the market's and the scheduled ones."""
     while start < end:
-        until = min(start + step, end)
+        until = min(start + _WINDOW, end)
         rows = [row for chain_id in CHAINS for row in crossover_series(prices, chain_id).between(start, until)]
         while scheduled and scheduled[0][0] <= until:
             rows.append(scheduled.popleft())
@@ -286,7 +247,7 @@ def _add(
 
 
 def new_signals(world: World, chain_id: int, seq: int, now: float) -> tuple[list[tuple[int, Record]], int, float]:
-    """A chain's signals after a `seq`. First, some of what is due is published; the next call continues.
+    """A chain's signals after a `seq`. First, what is due is published.
 
     Returns:
         (seq, record) of each, oldest first, but not all if there are many; the `seq` up to which all have been read;
@@ -294,7 +255,7 @@ def new_signals(world: World, chain_id: int, seq: int, now: float) -> tuple[list
     """
     if next_due(world) <= now or world.store.is_behind():
         with world.transaction() as now:
-            publish(world, now, within=SLICE)
+            publish(world, now, most=_LONGEST)
     # Before the signals are read: nothing comes in between.
     last = last_seq(world)
     # NOT INDEXED: with the index of the chain, SQLite would sort all of its signals.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING
 
 from .._http import settings
 from .._http.arguments import flags, wrong_setting
@@ -13,13 +11,11 @@ from .._postgres.server import SCHEMA, server
 from .._system.clock import Clock, SystemClock
 from .._values.frames import hides_locals
 from .._values.http import RateClaim, RateLimit
+from .base_client import AsyncConnected
 from .concurrency import always_in_thread, in_thread
 
-if TYPE_CHECKING:
-    from typing import Self
 
-
-class AsyncFleetRateLimiter:
+class AsyncFleetRateLimiter(AsyncConnected):
     """An `AsyncRateLimiter` for all machines with the same API key, in PostgreSQL. `create_tables` makes its tables.
 
     If the server does not respond, each member continues alone with its share of the last known limit, after one
@@ -79,14 +75,6 @@ class AsyncFleetRateLimiter:
     async def aclose(self) -> None:
         """Close the connection. The next use opens another one."""
         await in_thread(self._window.close)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"

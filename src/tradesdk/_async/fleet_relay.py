@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from types import TracebackType
-from typing import TYPE_CHECKING
 
 from .._fleet.bodies import LeaseLostError, storable
 from .._http import settings
@@ -26,14 +24,12 @@ from .._system.clock import SystemClock
 from .._values.frames import hides_locals
 from ..errors import FleetError, TradeError
 from ..models.stream import Gap, StreamSignal
+from .base_client import AsyncConnected
 from .client import AsyncTradeClient
 from .concurrency import AsyncInterruptible, Interrupted, always_in_thread, in_thread, repeated, require_asyncio
 
-if TYPE_CHECKING:
-    from typing import Self
 
-
-class AsyncFleetRelay:
+class AsyncFleetRelay(AsyncConnected):
     """Stores the live signals of a chain for the members of a fleet, in PostgreSQL.
 
     Run it on two machines or more: one has the lease and works, the others wait. When it ends, another one takes over
@@ -146,14 +142,6 @@ class AsyncFleetRelay:
         """End `run`, from any task; another relay takes over soon. Closing again does nothing."""
         if self._interruptible.close():
             await always_in_thread(self._leave)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of chain {self.chain}>"

@@ -15,6 +15,7 @@ from .._postgres.server import SCHEMA, server
 from .._values.frames import hides_locals
 from ..errors import APIConnectionError, APIError, APIStatusError, FleetError, InvalidArgumentError, TradeError
 from ..models.stream import FleetSignal, Gap
+from .base_client import AsyncConnected
 from .client import AsyncTradeClient
 from .concurrency import AsyncInterruptible, Interrupted, always_in_thread, in_thread
 
@@ -35,7 +36,7 @@ def _text(name: str, value: str) -> str:
     return value
 
 
-class AsyncFleetSignals:
+class AsyncFleetSignals(AsyncConnected):
     """The signals of a chain for one member of a fleet: a context manager, and an iterator for one consumer.
 
     An `AsyncFleetRelay` stores them. With `group`, each signal goes to one member of the group; it is done when the
@@ -225,9 +226,6 @@ class AsyncFleetSignals:
             pass  # its signals are delivered again when their leases end
         finally:
             self._member.link.close()
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING
 
 from .._http import settings
 from .._http.arguments import flags, wrong_setting
@@ -14,12 +12,10 @@ from .._postgres.server import SCHEMA, server
 from .._system.clock import Clock, SystemClock
 from .._values.frames import hides_locals
 from .._values.http import RateClaim, RateLimit
-
-if TYPE_CHECKING:
-    from typing import Self
+from .base_client import Connected
 
 
-class FleetRateLimiter:
+class FleetRateLimiter(Connected):
     """An `RateLimiter` for all machines with the same API key, in PostgreSQL. `create_tables` makes its tables.
 
     If the server does not respond, each member continues alone with its share of the last known limit, after one
@@ -79,14 +75,6 @@ class FleetRateLimiter:
     def close(self) -> None:
         """Close the connection. The next use opens another one."""
         self._window.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"

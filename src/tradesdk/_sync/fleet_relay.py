@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from types import TracebackType
-from typing import TYPE_CHECKING
 
 from .._fleet.bodies import LeaseLostError, storable
 from .._http import settings
@@ -27,14 +25,12 @@ from .._system.clock import SystemClock
 from .._values.frames import hides_locals
 from ..errors import FleetError, TradeError
 from ..models.stream import Gap, StreamSignal
+from .base_client import Connected
 from .client import TradeClient
 from .concurrency import Interrupted, Interruptible, repeated, require_asyncio
 
-if TYPE_CHECKING:
-    from typing import Self
 
-
-class FleetRelay:
+class FleetRelay(Connected):
     """Stores the live signals of a chain for the members of a fleet, in PostgreSQL.
 
     Run it on two machines or more: one has the lease and works, the others wait. When it ends, another one takes over
@@ -147,14 +143,6 @@ class FleetRelay:
         """End `run`, from any task; another relay takes over soon. Closing again does nothing."""
         if self._interruptible.close():
             self._leave()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of chain {self.chain}>"

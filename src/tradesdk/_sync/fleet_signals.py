@@ -16,6 +16,7 @@ from .._postgres.server import SCHEMA, server
 from .._values.frames import hides_locals
 from ..errors import APIConnectionError, APIError, APIStatusError, FleetError, InvalidArgumentError, TradeError
 from ..models.stream import FleetSignal, Gap
+from .base_client import Connected
 from .client import TradeClient
 from .concurrency import Interrupted, Interruptible
 
@@ -36,7 +37,7 @@ def _text(name: str, value: str) -> str:
     return value
 
 
-class FleetSignals:
+class FleetSignals(Connected):
     """The signals of a chain for one member of a fleet: a context manager, and an iterator for one consumer.
 
     An `FleetRelay` stores them. With `group`, each signal goes to one member of the group; it is done when the
@@ -226,9 +227,6 @@ class FleetSignals:
             pass  # its signals are delivered again when their leases end
         finally:
             self._member.link.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
