@@ -61,7 +61,6 @@ class MockService(Operations):
         self._faults = Faults(self.world)
         self._allow_remote_control = allow_remote_control
         self._pipeline: Pipeline | None = None
-        self._market_port = MARKET_PORT
 
     @property
     def pipeline(self) -> Pipeline:
@@ -84,7 +83,11 @@ class MockService(Operations):
         """
         from ..in_process.httpx_transport import MockTransport
 
-        return MockTransport(self.pipeline, lambda: self._market_port)
+        return MockTransport(self.pipeline, self._own_market_port)
+
+    def _own_market_port(self) -> int:
+        """Where market data is served under the gap option `b_port`."""
+        return MARKET_PORT
 
     @property
     def url(self) -> str:
@@ -94,7 +97,7 @@ class MockService(Operations):
     @property
     def market_url(self) -> str:
         """The URL of the market data: `url`, unless the gap option `b_port` gives it its own port."""
-        return f"{self.url}:{self._market_port}" if self.world.gaps.b_port == "another" else self.url
+        return f"{self.url}:{MARKET_PORT}" if self.world.gaps.b_port == "another" else self.url
 
     @property
     def rpc_url(self) -> str:

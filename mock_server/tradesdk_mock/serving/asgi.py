@@ -32,9 +32,9 @@ class ClientGone(Exception):
 
 
 class App:
-    """The ASGI application. `market_port`: the port that serves only market data."""
+    """The ASGI application. `market_port()`: the port that serves only market data, or None."""
 
-    def __init__(self, pipeline: Pipeline, market_port: int = 0) -> None:
+    def __init__(self, pipeline: Pipeline, market_port: Callable[[], int | None] = lambda: None) -> None:
         self._pipeline = pipeline
         self._market_port = market_port
 
@@ -47,6 +47,7 @@ class App:
                 content = await read_content(scope, receive, limit)
             except ClientGone:
                 return
+        market_port = self._market_port()
         request = Request(
             scope["method"],
             scope["path"],
@@ -54,7 +55,7 @@ class App:
             scope["headers"],
             content,
             client[0] if client else None,
-            server is not None and server[1] == self._market_port,
+            market_port is not None and server is not None and server[1] == market_port,
         )
         context = self._pipeline.open(request)
         await self._deliver(self._pipeline.handle(context), scope, receive, send)

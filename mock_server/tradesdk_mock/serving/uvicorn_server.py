@@ -11,12 +11,12 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..api.pipeline import TOO_LONG
-from ..control.service import MockService
+from ..control.service import MARKET_PORT, MockService
 from ..core.clock import MockClock, RealTime
 from ..core.errors import MockServerError
 from ..core.gap_options import GapOptions
@@ -88,6 +88,7 @@ class MockServer(MockService):
         )
         self._host = host
         self._port = port
+        self._market_port: int | None = None
         self._server: UvicornServer | None = None
         self._thread: threading.Thread | None = None
 
@@ -99,15 +100,23 @@ class MockServer(MockService):
         """
         if self._server is not None or self.world.closed:
             raise MockServerError("this server has been started already, or stopped")
-        # The second port is for market data, under the gap option `b_port`.
-        listeners = [_listen(self._host, port) for port in (self._port, 0)]
-        self._port, self._market_port = (each.getsockname()[1] for each in listeners)
-        server = make_server(self.pipeline, self._market_port)
-        thread = threading.Thread(target=server.run, args=(listeners,), name="tradesdk-mock", daemon=True)
+        listener = _listen(self._host, self._port)
+        self._port = listener.getsockname()[1]
+        server = make_server(self.pipeline, lambda: self._market_port)
+        thread = threading.Thread(target=server.run, args=(listener,), name="tradesdk-mock", daemon=True)
         self._server, self._thread = server, thread
         thread.start()
         server.wait_started()
+        self.world.on_gaps = self._open_market
+        self._open_market()
         return self
+
+    def _open_market(self) -> None:
+        """Listen on a second port for market data once the gap option `b_port` asks for it."""
+        if self.world.gaps.b_port == "another" and self._market_port is None and self._server is not None:
+            listener = _listen(self._host, 0)
+            self._market_port = listener.getsockname()[1]
+            self._server.listen_too(listener)
 
     def stop(self) -> None:
         """Stop, and close open connections. Does nothing if the server isn't running."""
@@ -148,7 +157,10 @@ class MockServer(MockService):
         """The address of the market data: `url`, unless the gap option `b_port` gives it a port of its own."""
         return self._address(self._market_port if self.world.gaps.b_port == "another" else self._port)
 
-    def _address(self, port: int) -> str:
+    def _own_market_port(self) -> int:
+        return self._market_port or MARKET_PORT
+
+    def _address(self, port: int | None) -> str:
         if self._server is None:
             raise MockServerError("the server isn't started, so it has no address: use `with MockServer() as server:`")
         host = f"[{self._host}]" if ":" in self._host else self._host
@@ -203,15 +215,17 @@ class UvicornServer(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_event: asyncio.Event | None = None
         self._failure: BaseException | None = None
+        self._additions: list[asyncio.Future[None]] = []
 
-    def run(self, sockets: list[socket.socket] | None = None) -> None:
+    def run(self, sockets: list[socket.socket] | socket.socket | None = None) -> None:
         """Serve on the listening sockets until `stop`."""
+        listeners = [sockets] if isinstance(sockets, socket.socket) else sockets
         try:
             with asyncio.Runner() as runner:
                 loop: Any = runner.get_loop()
                 if isinstance(loop, asyncio.BaseEventLoop):
                     loop.time = RealTime.monotonic  # type: ignore[method-assign]  # a test may freeze the machine's time
-                runner.run(self.serve(sockets))
+                runner.run(self.serve(listeners))
         except BaseException as error:
             # Raised in the thread that waits for the start.
             self._failure = error
@@ -228,6 +242,26 @@ class UvicornServer(uvicorn.Server):
         if self._loop is not None and self._stop_event is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop_event.set)
 
+    def listen_too(self, listener: socket.socket) -> None:
+        """Serve on one more listening socket; from any thread. Connections made before it begins wait."""
+        assert self._loop is not None  # noqa: S101 - called after the start
+
+        def begin() -> None:
+            self._additions.append(asyncio.ensure_future(self._add(listener)))
+
+        self._loop.call_soon_threadsafe(begin)
+
+    async def _add(self, listener: socket.socket) -> None:
+        protocol_class: Any = self.config.http_protocol_class
+
+        def protocol() -> asyncio.Protocol:
+            made: asyncio.Protocol = protocol_class(
+                config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+            return made
+
+        self.servers.append(await asyncio.get_running_loop().create_server(protocol, sock=listener))
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop_event = asyncio.Event()
@@ -241,6 +275,8 @@ class UvicornServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, give running responses a moment, close every connection."""
+        for addition in self._additions:
+            await addition
         # First stop accepting: a connection accepted now can't join a closed server, and would stay open.
         for server in self.servers:
             for listener in server.sockets:
@@ -262,7 +298,7 @@ class UvicornServer(uvicorn.Server):
             await asyncio.wait(set(self.server_state.tasks), timeout=_GRACE)
 
 
-def make_server(pipeline: Pipeline, market_port: int) -> UvicornServer:
+def make_server(pipeline: Pipeline, market_port: Callable[[], int | None]) -> UvicornServer:
     class Protocol(H11Protocol):
         """An HTTP connection: it does not log, refuses invalid HTTP in the service's format, and can break."""
 

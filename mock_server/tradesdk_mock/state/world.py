@@ -82,6 +82,8 @@ class World:
         self.due: float | None = None
         self._prices: Prices | None = None
         self.trading: Trading | None = None
+        # Called when the gap options have changed.
+        self.on_gaps: Callable[[], object] = lambda: None
         self.gaps = gaps if isinstance(gaps, GapOptions) else GapOptions()
         try:
             with self.store.transaction():
@@ -128,6 +130,7 @@ class World:
         with self.transaction():
             self.gaps = self.gaps.changed(**options)
             self._save_gaps()
+        self.on_gaps()
         self.subscribers.notify()
         return self.gaps
 
@@ -149,7 +152,7 @@ class World:
 
     def replace(self, fill: Callable[[], object]) -> None:
         """Replace the state: `fill` writes the new one, or raises, and then nothing changes."""
-        clock = self.clock.state()
+        clock, gaps = self.clock.state(), self.gaps
         try:
             with self.transaction():
                 age = self.generation + 1
@@ -162,6 +165,8 @@ class World:
             self.clock.restore(*clock)
             raise
         self.journal.clear()
+        if self.gaps != gaps:
+            self.on_gaps()
 
     @contextmanager
     def transaction(self) -> Iterator[float]:
@@ -201,8 +206,11 @@ class World:
     def sync(self) -> None:
         """Read the changes of other processes in the file. Called within a transaction."""
         if self.store.changed_elsewhere():
+            before = self.gaps
             self.reload_from_file()
             self._load_clock()
+            if self.gaps != before:
+                self.on_gaps()
 
     def reload_from_file(self) -> None:
         self.due = None
