@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,10 +14,6 @@ from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import bare_key
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
 
 _PRINTED = (
     "profile",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
 from tradesdk_cli.mcp.answers import own
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 
 class Writes:
