@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from tradesdk.local import KeyStore, host_of, origin_of
 from tradesdk_cli.config.entries import PROJECT_FILE
-from tradesdk_cli.config.settings import is_loopback
+from tradesdk_cli.config.settings import Settings, is_loopback
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.files import atomic_write, file_errors, remove_partial_files
 from tradesdk_cli.text import bare_key, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tradesdk_cli.config.settings import Settings
 
 
 def key_store(settings: Settings) -> KeyStore:
