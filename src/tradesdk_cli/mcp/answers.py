@@ -91,13 +91,8 @@ class Fault(Exception):
 
     def as_dict(self) -> dict[str, Any]:
         """The tool's result as text: structured content would have to match the tool's output schema."""
-        error: dict[str, Any] = {
-            "code": self.code,
-            "message": self.message,
-            "next_step": self.next_step,
-            "retryable": self.retryable,
-            **self.about,
-        }
+        names = ("code", "message", "next_step", "retryable")
+        error: dict[str, Any] = {name: getattr(self, name) for name in names} | dict(self.about)
         if self.person:
             error["tell_the_person"] = self.person
         if self.untrusted:
