@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import count
 from math import inf
 from shlex import quote
@@ -273,28 +274,22 @@ def with_names(run: Run, columns: Sequence[Column], filters: Mapping[str, object
     """
     if not (run.out.on_terminal and run.out.draws(many=True)):
         return columns
+    from tradesdk import TradeError
+
     columns = [column for column in columns if filters.get(column.key) is None]
-    names: dict[str, str] = {}
-    fetched = False
+
+    @cache
+    def names() -> dict[str, str]:
+        quick = run.client.with_options(max_retries=0, deadline=_SECONDS)  # no retries: the rows are waiting
+        try:
+            return {agent.id: agent.name for agent in quick.agents.list(max_items=_AT_MOST)}
+        except TradeError:
+            return {}  # the list itself is here, and has the ids
 
     def name_of(row: Mapping[str, Any]) -> Any:
-        nonlocal fetched
-        if not fetched:
-            fetched = True
-            names.update(_names(run))
-        return names.get(row.get("agent_id", ""), row.get("agent_id"))
+        return names().get(row.get("agent_id", ""), row.get("agent_id"))
 
     return [
         replace(column, key="agent", kind="text", title="agent", of=name_of) if column.key == "agent_id" else column
         for column in columns
     ]
-
-
-def _names(run: Run) -> dict[str, str]:
-    from tradesdk import TradeError
-
-    quick = run.client.with_options(max_retries=0, deadline=_SECONDS)  # no retries: the rows are waiting
-    try:
-        return {agent.id: agent.name for agent in quick.agents.list(max_items=_AT_MOST)}
-    except TradeError:
-        return {}  # the list itself is here, and has the ids

@@ -129,11 +129,6 @@ class Column:
     def heading(self) -> str:
         return self.title or self.key
 
-    @property
-    def right(self) -> bool:
-        """True when the column is aligned to the right."""
-        return self.kind in RIGHT
-
 
 def columns(*fields: str | Column) -> tuple[Column, ...]:
     """Columns for fields, named in words: `name?` is optional, `name…` is an id that commands accept shortened."""
