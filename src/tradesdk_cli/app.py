@@ -95,7 +95,7 @@ def root(
 def command() -> Any:
     """The whole command tree; nouns are imported on use."""
     group: Any = get_command(app)
-    add_lazily(group, _NOUNS, "tradesdk_cli.commands")
+    add_lazily(group, _NOUNS, "tradesdk_cli.commands.{}")
     group.lines = _LINES
     return group
 
