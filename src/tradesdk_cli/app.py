@@ -6,19 +6,16 @@ import contextlib
 import os
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
 
 from tradesdk_cli.cli import params
 from tradesdk_cli.cli.group import RootGroup, Verbs, add_lazily
-from tradesdk_cli.errors import ClosedPipe, Interrupted, Unwritable, UsageProblem
+from tradesdk_cli.errors import ClosedPipe, Interrupted, Problem, Unwritable, UsageProblem
 from tradesdk_cli.interrupts import say_interrupted
 from tradesdk_cli.text import visible
-
-if TYPE_CHECKING:
-    from tradesdk_cli.errors import Problem
 
 _NOUNS = {
     "agents": "Trading agents: list, get, create, update, delete.",
@@ -98,7 +95,7 @@ def root(
 def command() -> Any:
     """The whole command tree; nouns are imported on use."""
     group: Any = get_command(app)
-    add_lazily(group, _NOUNS, "tradesdk_cli.commands")
+    add_lazily(group, _NOUNS, "tradesdk_cli.commands.{}")
     group.lines = _LINES
     return group
 

@@ -119,14 +119,8 @@ class Problem:
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON object for stderr."""
-        return {
-            "code": self.code,
-            "status": self.status,
-            "message": self.message,
-            "hint": self.hint,
-            "retryable": self.retryable,
-            **self.about,
-        }
+        names = ("code", "status", "message", "hint", "retryable")
+        return {name: getattr(self, name) for name in names} | self.about
 
     @property
     def headline(self) -> str:

@@ -62,10 +62,8 @@ class Finding:
 
 def exit_code(findings: Iterable[Finding]) -> int:
     """0 without problems; 3 when a setting is wrong; else 1. Warnings do not count."""
-    problems = [one for one in findings if one.status == "problem"]
-    if not problems:
-        return 0
-    return CONFIG if any(one.config for one in problems) else OTHER
+    codes = (CONFIG if one.config else OTHER for one in findings if one.status == "problem")
+    return max(codes, default=0)
 
 
 def findings_of(name: str, check: Callable[[], Sequence[Finding]]) -> Sequence[Finding]:

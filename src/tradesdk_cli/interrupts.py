@@ -7,13 +7,11 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tradesdk_cli.errors import Interrupted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from tradesdk_cli.errors import NOT_FOUND, CliError, ConfigProblem, RefusedByMock, UsageProblem
-from tradesdk_cli.run import wire_all
+from tradesdk_cli.run import Run, wire_all
 from tradesdk_cli.text import one_line, to_paste
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tradesdk_cli.run import Run
 
 T = TypeVar("T")
 

@@ -163,11 +163,6 @@ class SilentCommand(TradeCommand):
 class TradeGroup(_Ours, TyperGroup):
     """A noun, or the root."""
 
-    @property
-    def shown(self) -> list[str]:
-        """The names of its commands, without those that only explain."""
-        return [name for name in self.list_commands(None) if not self.commands[name].hidden]
-
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of its commands in the order of the help: rare ones last."""
         return sorted(self.commands, key=lambda name: getattr(self.commands[name], "rich_help_panel", None) == RARE)
@@ -189,7 +184,9 @@ class RootGroup(TradeGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         shared = {name: (names, text) for names, text in self.lines.items() for name in names.split(", ")}
-        rows = (shared.get(name) or (name, self.commands[name].get_short_help_str()) for name in self.shown)
+        rows = (
+            shared.get(name) or (name, self.commands[name].get_short_help_str()) for name in self.list_commands(None)
+        )
         with formatter.section("Commands"):
             formatter.write_dl(list(dict.fromkeys(rows)))
 
@@ -213,12 +210,12 @@ class LazyCommand(TyperCommand):
     def load(self) -> Any:
         """The real command or group.
 
-        A group's module may name lazy commands in `VERBS`, with their modules in `FILES`.
+        A group's module may name lazy commands in `VERBS`, which its module `operations` makes.
         """
         if self._real is None:
             module = import_module(self._module)
             self._real = get_command(module.app if isinstance(module.app, typer.Typer) else module.app(self.name))
-            add_lazily(self._real, getattr(module, "VERBS", {}), self._module, getattr(module, "FILES", {}))
+            add_lazily(self._real, getattr(module, "VERBS", {}), f"{self._module}.operations")
         return self._real
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -233,10 +230,10 @@ def global_options(ctx: Any) -> list[tuple[str, str]]:
     return [param.get_help_record(ctx) for param in shown]
 
 
-def add_lazily(group: Any, summaries: Mapping[str, str], package: str, files: Mapping[str, str] | None = None) -> None:
-    """Adds commands to `group` whose modules are imported on use. `files`: modules whose names differ."""
+def add_lazily(group: Any, summaries: Mapping[str, str], module: str) -> None:
+    """Adds commands to `group` that are imported on use from `module`, which may name the command."""
     for name, summary in summaries.items():
-        group.add_command(LazyCommand(name, summary, f"{package}.{(files or {}).get(name, name)}"))
+        group.add_command(LazyCommand(name, summary, module.format(name)))
 
 
 class Verbs(typer.Typer):
@@ -252,7 +249,6 @@ class Verbs(typer.Typer):
         self,
         name: str,
         *lines: str,
-        hidden: bool = False,
         help: str | None = None,
         silent: bool = False,
         rare: bool = False,
@@ -262,7 +258,7 @@ class Verbs(typer.Typer):
         `lines`: examples for its help. `silent`: it has no result. `rare`: last in the help.
         """
         made, panel = SilentCommand if silent else TradeCommand, RARE if rare else None
-        add = self.command(name, cls=made, epilog=examples(*lines), hidden=hidden, help=help, rich_help_panel=panel)
+        add = self.command(name, cls=made, epilog=examples(*lines), help=help, rich_help_panel=panel)
         return lambda command: add(gathered(self._opens)(command))
 
 

@@ -106,7 +106,7 @@ def _explained(error: typer.TyperException, context: Any, path: str) -> tuple[st
         word, noun = context.args[0], context.command_path.removeprefix("trade").strip()
         typed = {"--version": "--version"} | {one: f"{here} {one}" for one in group.commands}
         hint = EXPLAINED.get((noun, word)) or _alias(word, typed)
-        return error.message, hint or (f"its verbs: {', '.join(group.shown)}" if noun else "trade --help")
+        return error.message, hint or (f"its verbs: {', '.join(group.list_commands(None))}" if noun else "trade --help")
     return error.format_message(), None
 
 

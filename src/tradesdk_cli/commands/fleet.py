@@ -123,12 +123,6 @@ def _draw(console: Console, run: Run, found: Any, spending: Spending | None) -> 
     from tradesdk_cli.output.table import render_list
     from tradesdk_cli.pay.rows import render_spending
 
-    known = {
-        "relays": columns.RELAYS,
-        "groups": columns.GROUPS,
-        "members": columns.MEMBERS,
-        "windows": columns.WINDOWS,
-    }
     for name, none in _PARTS.items():
         if name in found.unread:
             continue
@@ -138,7 +132,7 @@ def _draw(console: Console, run: Run, found: Any, spending: Spending | None) -> 
             row["seen_at"] = run.now() - row.get("seen", 0.0)
         console.print(Text("rate limits" if name == "windows" else name, style="bold"))
         if rows:
-            render_list(console, known[name], rows, run.out.width, indent=2, now=run.now)
+            render_list(console, getattr(columns, name.upper()), rows, run.out.width, indent=2, now=run.now)
         else:
             console.print(Text(f"  {none}"))
         console.print()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache
 from itertools import count
 from math import inf
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import Interrupted, UsageProblem
@@ -97,104 +98,65 @@ def show_list(
     `total` makes the line below a complete table from the items. With `--watch`, the list is refreshed. After Ctrl-C,
     SIGTERM or an error, the items received so far are printed first, if there was at least one page.
     """
+    out = run.out
     if source.rank is not None and walk.cursor is not None:
         raise UsageProblem("a sorted list needs all items, and --cursor skips some", "leave --cursor out")
-    if walk.watch is not None and not run.out.on_terminal:
+    if walk.watch is not None and not out.on_terminal:
         raise UsageProblem("--watch needs a terminal", "leave it out, and run the command again when you need to")
-    out = run.out
     for again in count():
         with deferring() as stop, Progress(out, source.what, walk.total) as progress:
-            pages = _Pages(out, walk, source, progress, stop)
-            pages.totalled = total is not None and out.on_terminal and out.draws(many=True)
+            pages = _Pages(out, walk, source, progress, stop, total)
             try:
                 rows = iter(pages) if walk.watch is None else iter(list(pages))  # read before the screen is cleared
                 if walk.watch is not None:
                     out.draw(lambda console: console.clear())
-                out.many(columns, rows, empty=empty, foot=partial(_foot, out, walk, pages, total))
+                out.many(columns, rows, empty=empty, foot=pages.foot)
             except KeyboardInterrupt as interrupt:
                 progress.clear()
                 out.note("interrupted" if pages.count or again else "interrupted before the first page")
                 raise Interrupted(interrupt) from None
-        if pages.ended is not None:
-            _end_early(out, walk, source, pages)
+        pages.end()
         if walk.watch is None:
             return
         time.sleep(walk.watch)
 
 
-def _foot(
-    out: Output, walk: Walk, pages: _Pages, total: Callable[[Sequence[Any]], str] | None
-) -> tuple[list[str], dict[str, Any]]:
-    """Notes below a list: its total, and how to continue; the cursor for programs, or with `-v`."""
-    if pages.ended is not None:
-        return [], {}
-    if pages.cut:
-        return [f"the first {pages.count}; there is more: --all, or a larger --limit"], {}
-    if walk.next_cursor is None:
-        # After --cursor, it would be the sum of a part.
-        return [total(pages.items)] if total is not None and pages.items and walk.cursor is None else [], {}
-    shown = f"the first {pages.count}" if walk.cursor is None else f"{pages.count} more"
-    with_cursor = not out.on_terminal or out.settings.verbose
-    return (
-        [f"{shown}; there is more: --all, or --limit N"],
-        {"next_cursor": _to_paste(out, walk)} if with_cursor else {},
-    )
-
-
-def _end_early(out: Output, walk: Walk, source: Source, pages: _Pages) -> None:
-    """Prints how to continue, and raises the error that ended the list."""
-    ended = pages.ended
-    begin = "interrupted: " if isinstance(ended, KeyboardInterrupt) else ""
-    are = "is" if pages.count == 1 else "are"
-    what = f"{plural(pages.count, source.what)} {are} {'printed' if out.file is None else 'saved'}"
-    out.note(f"{begin}{what}; --cursor continues there", next_cursor=_to_paste(out, walk))
-    if isinstance(ended, KeyboardInterrupt):
-        raise Interrupted(ended) from None
-    assert ended is not None  # noqa: S101  # the caller checks it
-    raise ended
-
-
-def _to_paste(out: Output, walk: Walk) -> str | None:
-    """The cursor, quoted for a shell; for programs as it is."""
-    cursor = walk.next_cursor
-    if cursor is None or out.machine_notes:
-        return cursor
-    from shlex import quote
-
-    return quote(cursor)
-
-
+@dataclass(eq=False)
 class _Pages:
     """The pages of a list in wire form.
 
     Attributes:
         count: the number of items so far.
         ended: the error that ended it early. Iteration then stops normally, so that the items so far are printed.
-        totalled: whether to keep the `items`, for the total below.
         cut: whether a filtered list ended within a page, so that no cursor continues it.
+        items: all items, for the total below.
     """
 
-    def __init__(self, out: Output, walk: Walk, source: Source, progress: Progress, stop: DeferInterrupt) -> None:
-        self._out, self._walk, self._source, self._progress, self._stop = out, walk, source, progress, stop
-        # The last page has exactly the missing items, so its cursor continues right after them.
-        most = walk.total if source.keep is None and source.rank is None else None
-        self._pages = iter(source.find(**source.filters, limit=_PAGE, cursor=walk.cursor, max_items=most).pages())
-        self.count = 0
-        self.ended: BaseException | None = None
-        self.cut = False
-        self.totalled = False
-        self.items: list[Any] = []
+    out: Output
+    walk: Walk
+    source: Source
+    progress: Progress
+    stop: DeferInterrupt
+    total: Callable[[Sequence[Any]], str] | None
+    count: int = 0
+    ended: BaseException | None = None
+    cut: bool = False
+    items: list[Any] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[list[dict[str, Any]]]:
-        if self._source.rank is not None:
-            yield wire_all(self._ranked(self._source.rank))
+        source, walk = self.source, self.walk
+        # The last page has exactly the missing items, so its cursor continues right after them.
+        most = walk.total if source.keep is None and source.rank is None else None
+        pages = iter(source.find(**source.filters, limit=_PAGE, cursor=walk.cursor, max_items=most).pages())
+        if source.rank is not None:
+            yield wire_all(self._ranked(pages, source.rank))
             self._is_enough()
             return
         first = True
         while True:
             try:
-                with self._stop.open():
-                    page = next(self._pages, None)
+                with self.stop.open():
+                    page = next(pages, None)
                     items, done = self._filtered([] if page is None else page.data)
                     items = list(self._whole(items))
             except (Exception, KeyboardInterrupt) as error:
@@ -202,35 +164,35 @@ class _Pages:
                     raise
                 self.ended = error
                 if isinstance(error, KeyboardInterrupt):
-                    self._progress.clear()
-                self._out.partly = True
+                    self.progress.clear()
+                self.out.partly = True
                 return
             if page is None:
                 break
             first = False
             rows = wire_all(items)
             self.count += len(rows)
-            self._walk.next_cursor = page.next_cursor
-            if self.totalled:
+            walk.next_cursor = page.next_cursor
+            if self.total is not None:
                 self.items += items
             yield rows
             if page.next_cursor is None or done:
                 break
-            self._progress.step(self.count)
-        self._stop.over()
+            self.progress.step(self.count)
+        self.stop.over()
         self._is_enough()
 
-    def _ranked(self, rank: Callable[[Any], float | None]) -> list[Any]:
+    def _ranked(self, pages: Iterator[Any], rank: Callable[[Any], float | None]) -> list[Any]:
         """All items sorted, then cut. Without the whole list there is no result: it would be wrong."""
         found: list[Any] = []
-        with self._stop.open():
-            for page in self._pages:
-                found += [item for item in page.data if self._source.keep is None or self._source.keep(item)]
-                self._progress.step(len(found))
+        with self.stop.open():
+            for page in pages:
+                found += [item for item in page.data if self.source.keep is None or self.source.keep(item)]
+                self.progress.step(len(found))
             found = list(self._whole(found))
         ranks = [(value, item) for item in found if (value := rank(item)) is not None]
         ranks.sort(key=lambda pair: pair[0])
-        shown = [item for _, item in ranks[: self._walk.total]]
+        shown = [item for _, item in ranks[: self.walk.total]]
         self.count, self.cut = len(shown), len(shown) < len(ranks)
         return shown
 
@@ -238,29 +200,62 @@ class _Pages:
         """The items, each fetched where the list has only a part of it."""
         from tradesdk import NotFoundError
 
+        read = self.source.read
         for number, item in enumerate(items, self.count + 1):
             try:
-                yield item if self._source.read is None else self._source.read(item.id)
+                yield item if read is None else read(item.id)
             except NotFoundError:
-                self._out.note(f"{one_line(item.name, 80)} ({one_line(item.id, 80)}) was deleted meanwhile")
-            if self._source.read is not None:
-                self._progress.step(number)
-
-    def _is_enough(self) -> None:
-        if self._walk.first and (self.cut or self._walk.next_cursor is not None):
-            refuse_query(self._out, "--all, or --limit N")
+                self.out.note(f"{one_line(item.name, 80)} ({one_line(item.id, 80)}) was deleted meanwhile")
+            if read is not None:
+                self.progress.step(number)
 
     def _filtered(self, items: Sequence[Any]) -> tuple[Sequence[Any], bool]:
         """The filtered items of a page, and whether there are enough."""
-        keep = self._source.keep
+        keep = self.source.keep
         if keep is None:
             return items, False  # the pager counts the items
         kept = [item for item in items if keep(item)]
-        if self._walk.total is None:
+        if self.walk.total is None:
             return kept, False
-        room = self._walk.total - self.count
+        room = self.walk.total - self.count
         self.cut = len(kept) > room
         return kept[:room], len(kept) >= room
+
+    def _is_enough(self) -> None:
+        if self.walk.first and (self.cut or self.walk.next_cursor is not None):
+            refuse_query(self.out, "--all, or --limit N")
+
+    def foot(self) -> tuple[list[str], dict[str, Any]]:
+        """Notes below the list: its total, and how to continue; the cursor for programs, or with `-v`."""
+        out, walk = self.out, self.walk
+        if self.ended is not None:
+            return [], {}
+        if self.cut:
+            return [f"the first {self.count}; there is more: --all, or a larger --limit"], {}
+        if walk.next_cursor is None:
+            # After --cursor, it would be the sum of a part.
+            is_whole = self.items and walk.cursor is None and out.on_terminal and out.draws(many=True)
+            return [self.total(self.items)] if self.total is not None and is_whole else [], {}
+        shown = f"the first {self.count}" if walk.cursor is None else f"{self.count} more"
+        fields = {"next_cursor": self._to_paste()} if not out.on_terminal or out.settings.verbose else {}
+        return [f"{shown}; there is more: --all, or --limit N"], fields
+
+    def end(self) -> None:
+        """After an early end: prints how to continue, and raises the error."""
+        if self.ended is None:
+            return
+        interrupted = isinstance(self.ended, KeyboardInterrupt)
+        are, done = "is" if self.count == 1 else "are", "printed" if self.out.file is None else "saved"
+        text = f"{plural(self.count, self.source.what)} {are} {done}; --cursor continues there"
+        self.out.note("interrupted: " * interrupted + text, next_cursor=self._to_paste())
+        if interrupted:
+            raise Interrupted(self.ended) from None
+        raise self.ended
+
+    def _to_paste(self) -> str | None:
+        """The cursor, quoted for a shell; for programs as it is."""
+        cursor = self.walk.next_cursor
+        return cursor if cursor is None or self.out.machine_notes else quote(cursor)
 
 
 # The names of agents beside their trades and positions
@@ -279,28 +274,22 @@ def with_names(run: Run, columns: Sequence[Column], filters: Mapping[str, object
     """
     if not (run.out.on_terminal and run.out.draws(many=True)):
         return columns
+    from tradesdk import TradeError
+
     columns = [column for column in columns if filters.get(column.key) is None]
-    names: dict[str, str] = {}
-    fetched = False
+
+    @cache
+    def names() -> dict[str, str]:
+        quick = run.client.with_options(max_retries=0, deadline=_SECONDS)  # no retries: the rows are waiting
+        try:
+            return {agent.id: agent.name for agent in quick.agents.list(max_items=_AT_MOST)}
+        except TradeError:
+            return {}  # the list itself is here, and has the ids
 
     def name_of(row: Mapping[str, Any]) -> Any:
-        nonlocal fetched
-        if not fetched:
-            fetched = True
-            names.update(_names(run))
-        return names.get(row.get("agent_id", ""), row.get("agent_id"))
+        return names().get(row.get("agent_id", ""), row.get("agent_id"))
 
     return [
         replace(column, key="agent", kind="text", title="agent", of=name_of) if column.key == "agent_id" else column
         for column in columns
     ]
-
-
-def _names(run: Run) -> dict[str, str]:
-    from tradesdk import TradeError
-
-    quick = run.client.with_options(max_retries=0, deadline=_SECONDS)  # no retries: the rows are waiting
-    try:
-        return {agent.id: agent.name for agent in quick.agents.list(max_items=_AT_MOST)}
-    except TradeError:
-        return {}  # the list itself is here, and has the ids

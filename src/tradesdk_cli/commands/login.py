@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,10 +14,6 @@ from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import bare_key
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
 
 _PRINTED = (
     "profile",
@@ -166,11 +163,15 @@ def _address(run: Run, table: Mapping[str, Any]) -> str:
 
 def _key(run: Run, base_url: str, *, piped: bool) -> str:
     from tradesdk.local import host_of
-    from tradesdk_cli.config.credentials import key_from_stdin
     from tradesdk_cli.wallet import can_hide, hidden
 
+    if piped and sys.stdin.isatty():
+        example = "for example: pass show trade | trade login --api-key-stdin"
+        raise UsageProblem("--api-key-stdin reads from a pipe, not from a terminal", example)
     if piped:
-        return key_from_stdin()
+        if key := bare_key(sys.stdin.readline()):
+            return key
+        raise ConfigProblem("standard input held no API key", "its first line is the key")
     if not can_hide():
         raise ConfigProblem(
             "there is no terminal to ask for the key on", "read it from a pipe: trade login --api-key-stdin < FILE"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -10,10 +11,6 @@ from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import Since, Until, count
 from tradesdk_cli.pay.calls import Call, SendKey, Terms
 from tradesdk_cli.run import Run, run_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 app = noun("market", "Paid market data: signals, prices, history, win-rate, avg-prices, top, metrics, tokens.", run_of)
 

@@ -1,6 +1,7 @@
 """Completion: the candidates for the word at the cursor. No network, few imports.
 
-The shell's script (`shells`) passes the words of the line, up to the one at the cursor, separated by U+001F. The
+The shell's script (`shells`) passes the words of the line, up to the one at the cursor, separated by U+001F, or, as
+bash also splits them at `=`, `:` and `@`, the line. The
 first line of the output is `files` if file names fit there as well, else `words`. Each other line is a word and, after
 a tab, its description. Commands and options are read from commands.json, which scripts/commandtree.py writes: importing
 Typer and the commands would take most of the time.
@@ -34,12 +35,10 @@ _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 def answer(environ: Mapping[str, str]) -> str:
     """The output for the shell that set `environ`. Empty after any error, which would garble the prompt."""
     shell = environ.get("_TRADE_COMPLETE", "").removeprefix("complete_")
-    words = environ.get("_TRADE_WORDS", "").split(BETWEEN)
     typed = environ.get("_TRADE_LINE")
     try:
-        if typed is not None:
-            words = _together(words, typed)
-        files, found = candidates([_unquoted(word) for word in words])
+        words = _of_line(typed) if typed else list(map(_unquoted, environ.get("_TRADE_WORDS", "").split(BETWEEN)))
+        files, found = candidates(words)
         if typed is not None:  # bash replaces only the text after the last break
             begun = _BREAKS.match(words[-1])
             found = [(value.removeprefix(begun[0] if begun else ""), about) for value, about in found]
@@ -54,21 +53,16 @@ def _line(shell: str, value: str, about: str) -> str:
     return f"{value}\t{about}" if about and shell != "bash" else value
 
 
-def _together(pieces: list[str], typed: str) -> list[str]:
-    """The words as typed: bash also splits them at `=`, `:` and `@`."""
-    words: list[str] = []
-    at = end = 0
-    for number, piece in enumerate(pieces):
-        at = typed.find(piece, end)
-        if at < 0 or number == len(pieces) - 1:  # the last one ends at the cursor
-            at = len(typed) - len(typed[end:].lstrip())
-            piece = typed[at:]
-        if words and at == end:
-            words[-1] += piece
-        else:
-            words.append(piece)
-        end = at + len(piece)
-    return words
+def _of_line(typed: str) -> list[str]:
+    """The words of a line up to the cursor; the last one may have an open quote."""
+    import shlex
+
+    for quote in ("", "'", '"'):
+        try:
+            return shlex.split(typed + quote) + [""] * (not quote and typed[-1:].isspace())
+        except ValueError:
+            continue
+    return typed.split()
 
 
 def _unquoted(word: str) -> str:

@@ -1,12 +1,11 @@
 """The scripts that make four shells complete `trade`.
 
-They pass the words up to the cursor, separated by U+001F; `candidates` describes the output.
+They pass the words up to the cursor, separated by U+001F, or the line; `candidates` describes the output.
 """
 
 _BASH = r"""# Completion of trade for bash. Load it with: source FILE
 _trade_complete() {
-    local IFS=$'\x1f' line kind=
-    local words="${COMP_WORDS[*]:0:COMP_CWORD+1}"
+    local line kind=
     COMPREPLY=()
     while IFS= read -r line; do
         if [[ -z $kind ]]; then
@@ -14,8 +13,7 @@ _trade_complete() {
         else
             COMPREPLY+=("$line")
         fi
-    done < <(_TRADE_COMPLETE=complete_bash _TRADE_WORDS="$words" _TRADE_LINE="${COMP_LINE:0:COMP_POINT}" \
-        command trade 2>/dev/null)
+    done < <(_TRADE_COMPLETE=complete_bash _TRADE_LINE="${COMP_LINE:0:COMP_POINT}" command trade 2>/dev/null)
     if [[ $kind == files ]]; then
         compopt -o default 2>/dev/null
     fi

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import shlex
-import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from tradesdk.local import KeyStore, host_of, origin_of
 from tradesdk_cli.config.entries import PROJECT_FILE
-from tradesdk_cli.config.settings import is_loopback
-from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.config.settings import Settings, is_loopback
+from tradesdk_cli.errors import ConfigProblem
 from tradesdk_cli.files import atomic_write, file_errors, remove_partial_files
-from tradesdk_cli.text import bare_key, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tradesdk_cli.config.settings import Settings
+from tradesdk_cli.text import one_line
 
 
 def key_store(settings: Settings) -> KeyStore:
@@ -89,19 +84,6 @@ def refuse_http(address: str, settings: str, what: str, travels: str) -> None:
             f"{what} is not https: {travels} would be sent to {one_line(origin[0], 120)} unencrypted",
             f"use https in {settings}; http is for this machine only",
         )
-
-
-def key_from_stdin() -> str:
-    """The first line of standard input."""
-    if sys.stdin.isatty():
-        raise UsageProblem(
-            "--api-key-stdin reads from a pipe, not from a terminal",
-            "for example: pass show trade | trade login --api-key-stdin",
-        )
-    key = bare_key(sys.stdin.readline())
-    if not key:
-        raise ConfigProblem("standard input held no API key", "its first line is the key")
-    return key
 
 
 def without_password(address: str) -> str:

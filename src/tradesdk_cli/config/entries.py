@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +12,6 @@ from tradesdk_cli.choices import FORMATS
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.redact import is_secret_setting
 from tradesdk_cli.text import one_line, plural, visible
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
 
 PROJECT_FILE = ".trade.toml"
 _BOOLEANS: dict[str, bool] = {

@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import stat
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,6 @@ from tradesdk_cli.config.entries import PROJECT_FILE
 from tradesdk_cli.errors import ConfigProblem
 from tradesdk_cli.files import atomic_write, file_errors, locked
 from tradesdk_cli.text import one_line
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-
 
 CONFIG_FILE = "config.toml"
 _PATIENCE = 10.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tradesdk.local import Profiles, data_folder
@@ -156,14 +156,21 @@ def resolve(
     plain: dict[str, Any] = {name: value for name, (value, _) in chosen.items()}
     plain["fleet_url"] = _without_user(plain["fleet_url"])
     fleet, mock, home = chosen["fleet_url"][0], chosen["mock"][0], environ.get("TRADE_HOME")
-    settings = Settings(
+    key, store = bare_key(environ.get("TRADE_API_KEY", "")), table.get("key")
+    sources["api_key"] = "TRADE_API_KEY" if key else f"profile {profile} ({store})" if store else DEFAULT
+    over = ["mock"] if mock else [name for name in ("base_url", "market_url") if name in table]
+    over += ["api_key"] * (not mock and store is not None)
+    over = [name for name in over if flags.get("profile") and sources[name].startswith("TRADE_")]
+    by_file = mock and sources["mock"].startswith((PROJECT_FILE, "profile"))
+    unused = [name for name in ("TRADE_BASE_URL", "TRADE_MARKET_BASE_URL") if by_file and environ.get(name)]
+    return Settings(
         **plain,
         fields=fields,
         query=flags.get("query"),
         out=expanded(flags["out"]) if flags.get("out") else None,
         times=flags.get("times"),
         fleet=None if mock else fleet,
-        api_key=bare_key(environ.get("TRADE_API_KEY", "")) or None,
+        api_key=key or None,
         debug=bool(flags.get("debug")),
         curl=bool(flags.get("curl")),
         program=program_of(flags),
@@ -171,10 +178,11 @@ def resolve(
         table=table,
         sources=sources,
         saved=saved,
+        warnings=(
+            *(f"{sources[name]} overrides {name} of profile {profile}" for name in over),
+            *(f"{name} is ignored: {sources['mock']} turns the mock on (--no-mock turns it off)" for name in unused),
+        ),
     )
-    store = table.get("key")
-    sources["api_key"] = "TRADE_API_KEY" if settings.api_key else f"profile {profile} ({store})" if store else DEFAULT
-    return replace(settings, warnings=tuple(_override_warnings(settings, flags, environ)))
 
 
 def _check_flags(flags: Mapping[str, Any]) -> None:
@@ -185,25 +193,6 @@ def _check_flags(flags: Mapping[str, Any]) -> None:
         value, entry, option = flags.get(name), ENTRIES[name], f"--{name.replace('_', '-')}"
         if value is not None and not entry.fits(value):
             raise UsageProblem(f"{option} takes {entry.rule}", f"for example: {option} {example}")
-
-
-def _override_warnings(settings: Settings, flags: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
-    """Warnings where a variable overrides a file."""
-    sources, table = settings.sources, settings.table
-    if settings.mock and sources["mock"].startswith((PROJECT_FILE, "profile")):
-        named = [name for name in ("TRADE_BASE_URL", "TRADE_MARKET_BASE_URL") if environ.get(name)]
-        return [f"{name} is ignored: {sources['mock']} turns the mock on (--no-mock turns it off)" for name in named]
-    if not flags.get("profile"):
-        return []
-    if settings.mock:
-        over = ["mock"] if table.get("kind") != "mock" else []
-    else:
-        over = [name for name in ("base_url", "market_url") if table.get(name)] + ["api_key"] * ("key" in table)
-    return [
-        f"{sources[name]} overrides {name} of profile {settings.profile}"
-        for name in over
-        if sources[name].startswith("TRADE_")
-    ]
 
 
 def program_of(flags: Mapping[str, Any]) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 DATA = ("prices", "signals", "history", "win-rate", "avg-prices", "top", "metrics")
 """The data for sale, by the verbs of `trade market`."""

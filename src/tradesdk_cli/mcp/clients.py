@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 CLIENTS = {
     "claude": "Claude Desktop: claude_desktop_config.json; Claude Code: .mcp.json in the project",

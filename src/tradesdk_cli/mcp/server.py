@@ -28,7 +28,54 @@ _NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
 
 def server_of(toolbox: Toolbox) -> Server[Any]:
     """The protocol's server for these tools."""
-    return _Handlers(toolbox).server
+    shown: set[str] = set()
+    listed = [types.Tool.model_validate(tool.listed()) for tool in toolbox.tools.values()]
+
+    async def list_tools(ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=listed)
+
+    async def answer(
+        params: types.CallToolRequestParams, within: float | None = None
+    ) -> tuple[types.CallToolResult, dict[str, Any] | None]:
+        """The result of a call, and the pending action, if it is one."""
+        try:
+            found = await toolbox.call(params.name, params.arguments or {}, within=within)
+        except Fault as fault:
+            # No structured content: clients validate that of errors against the output schema, too.
+            content: list[types.ContentBlock] = [types.TextContent(type="text", text=to_json(fault.as_dict()))]
+            return types.CallToolResult(content=content, is_error=True), None
+        content = [types.TextContent(type="text", text=to_json(found))]
+        result = types.CallToolResult(content=content, structured_content=found)
+        return result, found if found.get("status") == "approval_required" else None
+
+    async def call(
+        ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        end = anyio.current_time() + toolbox.within
+        result, waiting = await answer(params)
+        # The question only notifies: a client's answer cannot approve; only trade approve can.
+        if waiting is None or params.input_responses is not None or not _can_ask(ctx) or waiting["code"] in shown:
+            return result
+        shown.add(waiting["code"])
+        question = f"To approve, run this in a terminal, then answer here: {waiting['approve_with']}"
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            form = types.ElicitRequestFormParams(message=question, requested_schema=_NO_FIELDS)
+            return types.InputRequiredResult(input_requests={_QUESTION: types.ElicitRequest(params=form)})
+        with anyio.move_on_after(min(_ANSWER_WITHIN, end - anyio.current_time())):
+            try:
+                await ctx.session.elicit_form(question, _NO_FIELDS, related_request_id=ctx.request_id)
+            except Exception:  # the client cannot ask, or its answer is invalid: the action still waits
+                return result
+        return (await answer(params, within=end - anyio.current_time()))[0]
+
+    return Server(
+        "trade",
+        version=__version__,
+        title="trade",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call,
+    )
 
 
 async def serve_stdio(toolbox: Toolbox) -> None:
@@ -39,61 +86,6 @@ async def serve_stdio(toolbox: Toolbox) -> None:
     server = server_of(toolbox)
     async with toolbox, stdio_server() as (reader, writer):
         await server.run(reader, writer, server.create_initialization_options())
-
-
-class _Handlers:
-    def __init__(self, toolbox: Toolbox) -> None:
-        self._toolbox = toolbox
-        self._shown: set[str] = set()
-        self._listed = [types.Tool.model_validate(tool.listed()) for tool in toolbox.tools.values()]
-        self.server: Server[Any] = Server(
-            "trade",
-            version=__version__,
-            title="trade",
-            instructions=INSTRUCTIONS,
-            on_list_tools=self._list,
-            on_call_tool=self._call,
-        )
-
-    async def _list(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=self._listed)
-
-    async def _call(
-        self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
-    ) -> types.CallToolResult | types.InputRequiredResult:
-        end = anyio.current_time() + self._toolbox.within
-        result, waiting = await self._answer(params)
-        # The question only notifies: a client's answer cannot approve; only trade approve can.
-        if waiting is None or params.input_responses is not None or not _can_ask(ctx):
-            return result
-        code = waiting["code"]
-        if code in self._shown:
-            return result
-        self._shown.add(code)
-        question = f"To approve, run this in a terminal, then answer here: {waiting['approve_with']}"
-        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            form = types.ElicitRequestFormParams(message=question, requested_schema=_NO_FIELDS)
-            return types.InputRequiredResult(input_requests={_QUESTION: types.ElicitRequest(params=form)})
-        with anyio.move_on_after(min(_ANSWER_WITHIN, end - anyio.current_time())):
-            try:
-                await ctx.session.elicit_form(question, _NO_FIELDS, related_request_id=ctx.request_id)
-            except Exception:  # the client cannot ask, or its answer is invalid: the action still waits
-                return result
-        return (await self._answer(params, within=end - anyio.current_time()))[0]
-
-    async def _answer(
-        self, params: types.CallToolRequestParams, within: float | None = None
-    ) -> tuple[types.CallToolResult, dict[str, Any] | None]:
-        """The result of a call, and the pending action, if it is one."""
-        try:
-            found = await self._toolbox.call(params.name, params.arguments or {}, within=within)
-        except Fault as fault:
-            # No structured content: clients validate that of errors against the output schema, too.
-            content: list[types.ContentBlock] = [types.TextContent(type="text", text=to_json(fault.as_dict()))]
-            return types.CallToolResult(content=content, is_error=True), None
-        content = [types.TextContent(type="text", text=to_json(found))]
-        result = types.CallToolResult(content=content, structured_content=found)
-        return result, found if found.get("status") == "approval_required" else None
 
 
 def _can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:

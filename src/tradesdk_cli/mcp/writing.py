@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 
 from tradesdk_cli.mcp.answers import own
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 
 class Writes:
@@ -19,15 +16,14 @@ class Writes:
     def __init__(self) -> None:
         self._under_way: dict[str, tuple[anyio.CancelScope, anyio.Event]] = {}
         self._ends = False
-        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Writes:
-        self._group = await self._stack.enter_async_context(anyio.create_task_group())
+        self._group = await anyio.create_task_group().__aenter__()
         return self
 
     async def __aexit__(self, *error: Any) -> None:
         await self.finish()
-        await self._stack.aclose()
+        await self._group.__aexit__(None, None, None)
 
     async def finish(self) -> None:
         """Start and send nothing more, and wait for requests under way."""

@@ -22,30 +22,14 @@ if TYPE_CHECKING:
     Clock = Callable[[], float | Literal["unix"]]
     """The reference for relative times; "unix": times are printed as Unix seconds."""
 
-_STATES = {
-    "active": "green",
-    "idle": "cyan",
-    "paused": "yellow",
-    "error": "red",
-    "BUY": "green",
-    "SELL": "red",
-    "open": "cyan",
-    "closed": "dim",
-    "WAITING FOR SIGNAL": "dim",
-    "working": "green",
-    "stopped": "yellow",
-    "delivered": "green",
-    "answered": "green",
-    "unknown": "yellow",
-    "rejected": "yellow",
-    "paid, no answer": "red",
-    "paid, unproven": "red",
-    "probably paid": "red",
-    "unknown, expired": "red",
-    "live": "dim",
-    "replayed": "cyan",
-    "late": "yellow",
+_COLORS = {
+    "green": ("active", "BUY", "working", "delivered", "answered"),
+    "cyan": ("idle", "open", "replayed"),
+    "yellow": ("paused", "stopped", "unknown", "rejected", "late"),
+    "red": ("error", "SELL", "paid, no answer", "paid, unproven", "probably paid", "unknown, expired"),
+    "dim": ("closed", "WAITING FOR SIGNAL", "live"),
 }
+_STATES = {state: style for style, states in _COLORS.items() for state in states}
 _EXACT = re.compile(r"(-?)(\d{1,15})(\.\d{1,18})?")
 _VAST, _TINY = 1e15, 1e-20
 _NO_CENTS = 1e6

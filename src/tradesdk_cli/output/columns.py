@@ -57,38 +57,32 @@ _NAMES: Mapping[Kind, str] = {
     "moment": "now service_now signals_upto published_at",
 }
 _KINDS: Mapping[str, Kind] = {name: kind for kind, names in _NAMES.items() for name in names.split()}
-_HEADINGS = {
-    "at": "time",
-    "timestamp": "time",
-    "createdAt": "time",
-    "chain_id": "chain",
-    "symbol": "token",
-    "token_symbol": "token",
-    "tokenSymbol": "token",
-    "tokenAddress": "token_address",
-    "direction": "side",
-    "total_trades": "trades",
-    "unrealized_pnl_usd": "unrealized",
-    "current_price_usd": "price",
-    "entry_price_usd": "entry",
-    "exit_price_usd": "exit",
-    "stop_loss_price": "stop_loss",
-    "trailing_stop_price": "trailing_stop",
-    "take_profit_price": "take_profit",
-    "signalPriceUsd": "price",
-    "signalPriceEth": "price_eth",
-    "currentPriceUsd": "price",
-    "currentPriceEth": "price_eth",
-    "averageBuyPriceUSD": "buy",
-    "averageSellPriceUSD": "sell",
-    "averageBuyPriceETH": "buy_eth",
-    "averageSellPriceETH": "sell_eth",
-    "winRate": "win_rate",
-    "ROI": "roi",
-    "agentCount": "agents",
-    "marketCap": "market_cap",
-    "marketCapRank": "rank",
+_HEADED = {
+    "time": "at timestamp createdAt",
+    "chain": "chain_id",
+    "token": "symbol token_symbol tokenSymbol",
+    "token_address": "tokenAddress",
+    "side": "direction",
+    "trades": "total_trades",
+    "unrealized": "unrealized_pnl_usd",
+    "price": "current_price_usd signalPriceUsd currentPriceUsd",
+    "entry": "entry_price_usd",
+    "exit": "exit_price_usd",
+    "stop_loss": "stop_loss_price",
+    "trailing_stop": "trailing_stop_price",
+    "take_profit": "take_profit_price",
+    "price_eth": "signalPriceEth currentPriceEth",
+    "buy": "averageBuyPriceUSD",
+    "sell": "averageSellPriceUSD",
+    "buy_eth": "averageBuyPriceETH",
+    "sell_eth": "averageSellPriceETH",
+    "win_rate": "winRate",
+    "roi": "ROI",
+    "agents": "agentCount",
+    "market_cap": "marketCap",
+    "rank": "marketCapRank",
 }
+_HEADINGS = {name: heading for heading, names in _HEADED.items() for name in names.split()}
 """The headings of fields; of others, the name without its unit."""
 
 
@@ -128,11 +122,6 @@ class Column:
     @property
     def heading(self) -> str:
         return self.title or self.key
-
-    @property
-    def right(self) -> bool:
-        """True when the column is aligned to the right."""
-        return self.kind in RIGHT
 
 
 def columns(*fields: str | Column) -> tuple[Column, ...]:

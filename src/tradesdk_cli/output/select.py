@@ -6,17 +6,15 @@ those of the selected objects, in the given order.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.text import one_line, plural, visible
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _EXAMPLE = "for example: --query \"[?status=='active'].id\", or --query 'length(@)'"
 _SHOWN = 60

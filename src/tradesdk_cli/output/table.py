@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tradesdk_cli.output.cells import ago, cell
-from tradesdk_cli.output.columns import NESTED, Column, kind_of
+from tradesdk_cli.output.columns import NESTED, RIGHT, Column, kind_of
 from tradesdk_cli.output.formats import flatten, seconds_of
 from tradesdk_cli.text import visible
 
@@ -148,7 +148,7 @@ def _table(
     for i in shown:
         # A given width is not measured. A value that is not text may be wider in a single row.
         width = widths[i] if head or columns[i].kind in _TEXTS else None
-        justify: Literal["right", "left"] = "right" if columns[i].right else "left"
+        justify: Literal["right", "left"] = "right" if columns[i].kind in RIGHT else "left"
         table.add_column(Text(columns[i].heading), justify=justify, width=width, min_width=widths[i], no_wrap=True)
     for line in grid:
         table.add_row(*(line[i] for i in shown))

@@ -40,7 +40,9 @@ def plot_token(run: Run, symbol: str, chain: int | None, wanted: Wanted) -> None
     known = False
     for number in chains:
         address = _address(run, symbol, number)
-        rows = [] if address is None else _signals(run, number, address, start, end, wanted.limit)
+        of_token: dict[str, Any] = {"chain": number, "token_address": address, "start": start, "end": end}
+        pager = run.client.signals.history(**of_token, limit=min(_PAGE, wanted.limit), max_items=wanted.limit)
+        rows = [] if address is None else sorted(wire_all(pager), key=lambda row: row["timestamp"])
         if rows:
             break
         known = known or address is not None
@@ -149,21 +151,6 @@ def _address(run: Run, symbol: str, chain: int) -> str | None:
             f"name its address: {run.settings.program} plot token {one_line(addresses[0], 80)}",
         )
     return addresses[0] if addresses else None
-
-
-def _signals(
-    run: Run, chain: int, address: str, start: float | None, end: float | None, most: int
-) -> list[dict[str, Any]]:
-    """The newest signals of a token, oldest first, as the service sends them."""
-    found = run.client.signals.history(
-        chain=chain,
-        token_address=address,
-        start=start,
-        end=end,
-        limit=min(_PAGE, most),
-        max_items=most,
-    )
-    return sorted(wire_all(found), key=lambda row: row["timestamp"])
 
 
 def _show(run: Run, chart: Chart, table: Sequence[Column], rows: list[dict[str, Any]], wanted: Wanted) -> None:

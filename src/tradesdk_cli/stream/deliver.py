@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.cli.params import whole
-from tradesdk_cli.errors import OTHER
 from tradesdk_cli.text import plural, span
 
 if TYPE_CHECKING:
@@ -110,8 +109,3 @@ class Delivery:
         took = span(seconds) if seconds >= 60 else f"{seconds:.1f} s"
         text = f"{plural(self.signals, 'signals')} in {took}" + (": " + ", ".join(parts) if parts else "")
         self._out.event("summary", text, **counts)
-
-    def finish(self) -> None:
-        """Ends the command, with exit code 1 if a command failed."""
-        if self.commands_failed:
-            raise typer.Exit(OTHER)

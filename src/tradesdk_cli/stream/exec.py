@@ -12,16 +12,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from string import Formatter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.text import is_not_text, one_line, to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PLACEHOLDERS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confidence", "price_usd", "timestamp")
 _GRACE = 2.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+import typer
+
 from tradesdk import (
     CheckpointError,
     Connected,
@@ -14,7 +16,7 @@ from tradesdk import (
     StreamSignal,
 )
 from tradesdk_cli.choices import CHAIN_NAMES
-from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, ConfigProblem, Interrupted
+from tradesdk_cli.errors import OTHER, SERVER, STREAM_ENDED, CliError, ClosedPipe, ConfigProblem, Interrupted
 from tradesdk_cli.explain import next_step
 from tradesdk_cli.interrupts import deferring
 from tradesdk_cli.stream.bookmark import Bookmark
@@ -73,7 +75,8 @@ def follow(
     if reason == "unread":
         raise ClosedPipe
     running.summary(delivery, bookmark.goes_on)
-    delivery.finish()
+    if delivery.commands_failed:
+        raise typer.Exit(OTHER)
 
 
 class _Running:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tradesdk import (
     APIResponseError,
@@ -25,14 +26,9 @@ from tradesdk_cli.errors import CliError
 from tradesdk_cli.explain import problem_of
 from tradesdk_cli.output.printer import Output
 from tradesdk_cli.pay.rows import spending_fields
-from tradesdk_cli.run import wire, wire_all
+from tradesdk_cli.run import Run, wire, wire_all
 from tradesdk_cli.text import one_line
 from tradesdk_cli.top.state import CONNECTING, Board
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tradesdk_cli.run import Run
 
 _PAGE, _PAGES = 100, 5
 _SHARE, _USUAL_LIMIT = 3, 60

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import selectors
+import select
 import sys
 import time
 from contextlib import contextmanager
@@ -210,16 +210,14 @@ def _keys() -> Iterator[Callable[[float], str]]:
     before = termios.tcgetattr(end)
 
     def pressed(seconds: float) -> str:
-        if not selector.select(seconds):
+        if not select.select([end], [], [], seconds)[0]:
             return ""
         data = os.read(end, 1024)
         if not data:  # the terminal was closed
             raise ClosedPipe
         return data.decode("utf-8", "replace")
 
-    selector = selectors.DefaultSelector()
     try:
-        selector.register(end, selectors.EVENT_READ)
         tty.setcbreak(end, termios.TCSANOW)
         modes = termios.tcgetattr(end)
         modes[6][termios.VSUSP] = modes[6][termios.VQUIT] = b"\0"
@@ -227,7 +225,6 @@ def _keys() -> Iterator[Callable[[float], str]]:
         yield pressed
     finally:
         termios.tcsetattr(end, termios.TCSANOW, before)
-        selector.close()
 
 
 # Once

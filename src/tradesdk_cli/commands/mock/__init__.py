@@ -25,9 +25,3 @@ VERBS = {
     "snapshot": "Write the mock's state into a file.",
     "restore": "Restore a snapshot, or load a state file.",
 }
-FILES = {
-    **dict.fromkeys(VERBS, "operations"),
-    "serve": "serve",
-    **dict.fromkeys(("snapshot", "restore"), "state"),
-}
-"""The file of each."""

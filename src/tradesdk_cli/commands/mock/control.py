@@ -7,15 +7,13 @@ import json
 import math
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tradesdk.local import host_of, origin_of
 from tradesdk_cli.config.settings import is_loopback
 from tradesdk_cli.diagnostics import log_control_request
 from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, exit_code_for
-
-if TYPE_CHECKING:
-    from tradesdk_cli.run import Run
+from tradesdk_cli.run import Run
 
 PORT = 8787
 _START = "start one: trade mock serve"

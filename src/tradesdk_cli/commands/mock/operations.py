@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote, urlencode
 
@@ -130,6 +131,9 @@ COMMANDS = {
 
 def app(name: str) -> Verbs:
     """The command `trade mock NAME`, or the noun with its verbs."""
+    if name in ("serve", "snapshot", "restore"):  # not one operation each
+        own: dict[str, Verbs] = import_module(f"{mock.__name__}.{name if name == 'serve' else 'state'}").APPS
+        return own[name]
     from tradesdk_mock import control_operations
 
     known = {f"{each.method} {each.path}": each for each in control_operations()}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tradesdk_mock import MockServer
 
 
-app = Verbs(run_of)
+APPS = {"serve": Verbs(run_of)}
 
 _EVERY = 0.25
 _MARKETS: dict[bool | None, Literal["live", "scripted"] | None] = {None: None, True: "scripted", False: "live"}
@@ -34,7 +34,7 @@ PLAY_MONEY = "0x" + "01" * 32
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # compared with, not listened on
 
 
-@app.verb("serve", "trade mock serve", "trade mock serve --seed 11 --gap write_status=200/200")
+@APPS["serve"].verb("serve", "trade mock serve", "trade mock serve --seed 11 --gap write_status=200/200")
 def serve(
     run: Run,
     port: Annotated[

@@ -14,11 +14,10 @@ from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
 from tradesdk_cli.files import atomic_write, file_errors
 from tradesdk_cli.run import Run, run_of
 
-_APPS = {"snapshot": Verbs(run_of), "restore": Verbs(run_of)}
-app = _APPS.__getitem__
+APPS = {"snapshot": Verbs(run_of), "restore": Verbs(run_of)}
 
 
-@app("snapshot").verb(
+@APPS["snapshot"].verb(
     "snapshot", "trade --mock mock snapshot before.sqlite3", "trade mock snapshot before.sqlite3 --force"
 )
 def snapshot(
@@ -42,7 +41,7 @@ def snapshot(
     run.out.one({"file": str(file), "bytes": file.stat().st_size})
 
 
-@app("restore").verb(
+@APPS["restore"].verb(
     "restore", "trade --mock mock restore before.sqlite3 --dry-run", "trade mock restore before.sqlite3 --yes"
 )
 def restore(
