@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_cli.output.outfile import last_time, rows_in
+from tradesdk_cli.output.outfile import last_time, rows_back
 from tradesdk_mock import MockServer
 
 from ._streams import STREAM, emit, said
@@ -207,9 +207,9 @@ def test_the_rows_at_the_end_of_a_file(tmp_path: Path) -> None:
     ]
     for form, text, found in cases:
         file.write_text(text)
-        assert list(rows_in(file, form)) == found, text[:40]
+        assert list(rows_back(file, form)) == found[::-1], text[:40]
         assert last_time(file, form) == max((when for _, when in found if when is not None), default=None)
-    assert list(rows_in(tmp_path / "none", "csv")) == []
+    assert list(rows_back(tmp_path / "none", "csv")) == []
 
 
 @LONG

@@ -14,7 +14,7 @@ from tradesdk_cli.text import to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from tradesdk_cli.choices import Times
@@ -165,22 +165,6 @@ def cells_of(form: str, row: bytes) -> list[str]:
         return next(csv.reader(lines, delimiter="," if form == "csv" else "\t", strict=True), [])
     except csv.Error:
         return []
-
-
-def records(form: str, lines: Iterable[str], names: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Rows of a file by the names of its columns. Incomplete rows are left out."""
-    import csv
-
-    rows = csv.reader(lines, delimiter="," if form == "csv" else "\t", strict=True)
-    while True:
-        try:
-            values = next(rows)
-        except StopIteration:
-            return
-        except csv.Error:
-            continue
-        if len(values) == len(names) and values != names:
-            yield dict(zip(names, values, strict=True))
 
 
 def as_rows(values: Sequence[Any]) -> list[dict[str, Any]]:

@@ -12,22 +12,23 @@ import json
 import math
 import os
 import stat
-from io import FileIO, TextIOWrapper
+from io import FileIO
+from itertools import islice
 from pathlib import Path
 
 from tradesdk_cli.config.files import expanded
 from tradesdk_cli.errors import Unwritable, UsageProblem
 from tradesdk_cli.files import PartialFile
 from tradesdk_cli.files import write_all as _write_all
-from tradesdk_cli.output.formats import ENDINGS, ROWS, cells_of, records, seconds_of
+from tradesdk_cli.output.formats import ENDINGS, ROWS, cells_of, seconds_of
 from tradesdk_cli.text import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
+    from collections.abc import Iterator, Mapping, Sequence
 
-_BLOCK, _LONGEST_ROW, _TAIL = 64 * 1024, 4 * 1024 * 1024, 64 * 1024 * 1024
+_BLOCK = 64 * 1024
+_LONGEST_ROW, _MOST_ROWS = 4 * 1024 * 1024, 200_000
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 """Errors of a full disk."""
 
@@ -176,63 +177,85 @@ def _end_last_row(path: Path, form: str | None) -> None:
 
     With the `form` of the rows, an incomplete row is removed instead.
     """
+    size = path.stat().st_size
+    row = next(_lines_back(path, size), None)  # None: the line is too long
+    if row == b"":
+        return
     with path.open("rb+") as file:
-        first = file.readline(_BLOCK)
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _LONGEST_ROW))
-        row = file.read().rpartition(b"\n")[2]
-        if not row:
-            return
-        if form == "ndjson":
-            whole = _object(row) is not None
-        else:
-            whole = form is None or len(cells_of(form, row)) == len(cells_of(form, first))
-        if whole or len(row) == _LONGEST_ROW:
+        if form is None or row is None or _is_whole(row, path, form):
             file.seek(size)
             file.write(b"\n")
         else:
             file.truncate(size - len(row))
 
 
+def _is_whole(row: bytes, path: Path, form: str) -> bool:
+    return _of_json(row) is not None if form == "ndjson" else len(cells_of(form, row)) == len(_header(path, form))
+
+
 def ids_in(file: Path, form: str) -> set[str]:
-    """The ids in the last 64 MiB of the file."""
-    return {name for name, _ in rows_in(file, form)}
+    """The ids in the file, of at most its last 200,000 rows."""
+    return {name for name, _ in islice(rows_back(file, form), _MOST_ROWS)}
 
 
 def last_time(file: Path, form: str) -> float | None:
     """The latest time at the end of the file, in Unix seconds; None without one."""
-    return max((time for _, time in rows_in(file, form)[-100:] if time is not None), default=None)
+    return max((time for _, time in islice(rows_back(file, form), 100) if time is not None), default=None)
 
 
-def rows_in(file: Path, form: str) -> list[tuple[str, float | None]]:
-    """Id and time of rows of NDJSON, CSV or TSV, in the last 64 MiB of a file. Rows without an id are left out."""
+def rows_back(file: Path, form: str) -> Iterator[tuple[str, float | None]]:
+    """Id and time of rows of NDJSON, CSV or TSV, from the end. Rows without an id are skipped."""
     if form not in ("ndjson", *ROWS) or not file.is_file():
-        return []
-    found = []
-    with file.open("rb") as stream:
-        names = [] if form == "ndjson" else cells_of(form, stream.readline(_BLOCK))
-        if (start := file.stat().st_size - _TAIL) > stream.tell():
-            stream.seek(start)
-            stream.readline()
-        text = TextIOWrapper(stream, "utf-8", "replace", newline="\n")
-        rows = map(_object, text) if form == "ndjson" else records(form, text, names)
-        for row in filter(None, rows):
-            if isinstance(name := row.get("id"), str) and name:
-                found.append((name, _seconds(row.get("timestamp"))))
-    return found
+        return iter(())
+    lines = _lines_back(file, file.stat().st_size)
+    found = map(_of_json, lines) if form == "ndjson" else _of_rows(lines, _header(file, form), form)
+    return (row for row in found if row is not None)
 
 
-def _object(line: str | bytes) -> dict[str, Any] | None:
+def _lines_back(path: Path, end: int) -> Iterator[bytes]:
+    """The lines before `end`, last one first, including one without a line break."""
+    rest = b""
+    while end > 0 and len(rest) < _LONGEST_ROW:
+        begin = max(0, end - _BLOCK)
+        with path.open("rb") as file:
+            file.seek(begin)
+            rest, *lines = (file.read(end - begin) + rest).split(b"\n")
+        yield from reversed(lines)
+        end = begin
+    if end == 0:
+        yield rest
+
+
+def _of_rows(lines: Iterator[bytes], names: list[str], form: str) -> Iterator[tuple[str, float | None] | None]:
+    """Joins lines of CSV to rows: values may have line breaks, so a row ends where its quotes are paired."""
+    row = b""
+    for line in lines:
+        row = line + b"\n" + row if row else line
+        if row.count(b'"') % 2 == 0:
+            values, row = cells_of(form, row), b""
+            whole = len(names) == len(values) and names != values
+            yield _of_fields(dict(zip(names, values, strict=True))) if whole else None
+
+
+def _header(path: Path, form: str) -> list[str]:
+    with path.open("rb") as file:
+        return cells_of(form, file.readline(_BLOCK))
+
+
+def _of_json(line: bytes) -> tuple[str, float | None] | None:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return _of_fields(found) if isinstance(found, dict) else None
 
 
-def _seconds(when: Any) -> float | None:
+def _of_fields(fields: Mapping[str, object]) -> tuple[str, float | None] | None:
+    name, when = fields.get("id"), fields.get("timestamp")
+    if not isinstance(name, str) or not name:
+        return None
     try:
         seconds = float(when) if isinstance(when, int | float | str) else math.nan
     except (ValueError, OverflowError):
         seconds = seconds_of(when) or math.nan
-    return seconds if math.isfinite(seconds) else None
+    return name, seconds if math.isfinite(seconds) else None
