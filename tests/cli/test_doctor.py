@@ -121,6 +121,7 @@ FOUND: list[tuple[str, dict[str, str], int, str, str]] = [
     ("", {"TRADE_MOCK": "perhaps"}, 3, "settings", "TRADE_MOCK is neither 1 nor 0"),
     ("", {"TRADE_RPC_URL": NODES}, 3, "settings", "node node.example other.example (TRADE_RPC_URL)"),
     ('profile = "work', {}, 3, "settings", "config.toml: unterminated"),
+    ('profile = "work', AWAY, 3, "api", "connection refused"),
     ("profile = 3\n", {}, 3, "settings", "profile"),
     ("profiles = 1\n", {}, 3, "settings", "profiles"),
 ]

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -185,10 +186,11 @@ def _settings(
         return settings_of(flags, environ), None
     except (ConfigError, ConfigProblem) as problem:
         wrong = problem
-    try:
-        return resolve(flags, {name: environ[name] for name in ("TRADE_HOME",) if name in environ}), wrong
-    except (ConfigError, ConfigProblem):
-        return Settings(output=flags.get("output") or "auto"), wrong
+    # A file or a variable may be wrong; the other variables may still have the service's address.
+    for left in (environ, {name: environ[name] for name in ("TRADE_HOME",) if name in environ}):
+        with suppress(ConfigError, ConfigProblem):
+            return resolve(flags, left), wrong
+    return Settings(output=flags.get("output") or "auto"), wrong
 
 
 def _examine(run: Run, broken: ConfigProblem | ConfigError | None) -> list[Finding]:
