@@ -202,6 +202,7 @@ def test_the_rows_at_the_end_of_a_file(tmp_path: Path) -> None:
         ("csv", 'id,x\na,"1\n2"\nb,1\n', [("a", None), ("b", None)]),
         ("csv", 'id,x\na,1\nb,"1\n""2"", c\n\n"\n', [("a", None), ("b", None)]),
         ("csv", 'id,x\na,"1\n2', []),
+        ("csv", 'id,x\na,1\nb,"cut\nc,1\nd,1\n', [("c", None), ("d", None)]),  # a kill within quotes hides no later row
         ("tsv", "id\tx\na\t1\n", [("a", None)]),
         ("table", "id\na\n", []),
     ]
