@@ -411,7 +411,7 @@ def dry_run(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: 
     steps = purchase(buyer, intent, policy, give_up)
     seen: Overview | None = None
     refused: PaymentError | None = None
-    existing: Payment | None
+    existing: Payment | None = None
     fields: dict[str, str] | None = None
     requirement: dict[str, Any] | None = None
     try:
