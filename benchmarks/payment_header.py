@@ -22,7 +22,7 @@ from tradesdk._sync.signing import ask_signer
 from tradesdk._values.http import Headers, RawResponse
 from tradesdk._values.payment import USDC, Payment
 from tradesdk.payments.buyer import new_nonce
-from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, check_url, choose, longest_validity
+from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, Limits, check_url, choose, longest_validity
 from tradesdk.payments.protocol import encode_payment, parse_offer
 from tradesdk.payments.signing.secp256k1 import keccak256
 from tradesdk.payments.signing.signer import (
@@ -71,7 +71,7 @@ def pay(signer: Signer) -> str:
     check_url(URL)
     offered = parse_offer(response)
     most = token_prices(["ETH", "BRETT"]).price
-    requirement = choose(offered, url=URL, payer=signer.address, most=most, max_validity=MAX_VALIDITY)
+    requirement = choose(offered, Limits(URL, signer.address, most, MAX_VALIDITY))
     now = int(time.time())
     payment = Payment(
         id="pay_" + "0" * 24,

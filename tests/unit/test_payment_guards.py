@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tradesdk import ConfigError, PaymentRefusedError
 from tradesdk.payments import PriceDetails, RecipientDetails
-from tradesdk.payments.guards import check_url, checked_validity, choose, longest_validity, validity
+from tradesdk.payments.guards import Limits, check_url, checked_validity, choose, longest_validity, validity
 from tradesdk.payments.protocol import Requirement, parse_offer
 
 from .._rows import each_of
@@ -32,7 +32,7 @@ ASKED: dict[str, Any] = {"url": RESOURCE["url"], "payer": PAYER}
 
 
 def chosen(*accepts: dict[str, Any], most: int = 60_000, pay_to: Any = (), cap: int = CAP) -> Requirement:
-    return choose(parse_offer(answer_2(offer_2(*accepts))), **ASKED, most=most, pay_to=pay_to, max_validity=cap)
+    return choose(parse_offer(answer_2(offer_2(*accepts))), Limits(**ASKED, most=most, pay_to=pay_to, max_validity=cap))
 
 
 def refusal(*accepts: dict[str, Any], most: int = 60_000, pay_to: Any = (), cap: int = CAP) -> Any:
@@ -104,7 +104,7 @@ def test_what_is_no_attack(changes: dict[str, Any]) -> None:
 def test_no_offer() -> None:
     offer = parse_offer(answer_2(offer_2(accepts=[])))
     with pytest.raises(PaymentRefusedError) as caught:
-        choose(offer, **ASKED, most=60_000, max_validity=CAP)
+        choose(offer, Limits(**ASKED, most=60_000, max_validity=CAP))
     assert caught.value.code == "no_offer"
 
 
@@ -171,9 +171,9 @@ def test_upfront_is_taken_only_where_nothing_else_is_acceptable(most: int) -> No
         offer = parse_offer(answer_2(offer_2(*accepts)))
         asked: dict[str, Any] = {"url": RESOURCE["url"], "payer": PAYER, "most": most, "max_validity": CAP}
         best = plain if most == 60_000 else cheapest
-        assert choose(offer, allow_upfront=True, **asked).raw == best
+        assert choose(offer, Limits(allow_upfront=True, **asked)).raw == best
         if most == 60_000:
-            assert choose(offer, **asked).raw == plain
+            assert choose(offer, Limits(**asked)).raw == plain
 
 
 SHOP = "https://shop.example/v1/token-prices"
@@ -195,14 +195,14 @@ def test_an_offer_for_what_was_asked(named: Any) -> None:
     """Behind a proxy, scheme and port are not those that were asked, and some say no place at all."""
     asked: dict[str, Any] = {"url": SHOP, "payer": PAYER, "most": 60_000, "max_validity": CAP}
     for resource in ({**RESOURCE, "url": named}, {}, None, named):
-        assert choose(parse_offer(answer_2(offer_2(resource=resource))), **asked).raw == requirement_2()
+        assert choose(parse_offer(answer_2(offer_2(resource=resource))), Limits(**asked)).raw == requirement_2()
 
 
 @each_of("named", OTHER_PLACE)
 def test_an_offer_for_something_elsewhere_is_refused(named: str) -> None:
     offer = parse_offer(answer_2(offer_2(resource={**RESOURCE, "url": named})))
     with pytest.raises(PaymentRefusedError) as caught:
-        choose(offer, url=SHOP, payer=PAYER, most=60_000, max_validity=CAP)
+        choose(offer, Limits(url=SHOP, payer=PAYER, most=60_000, max_validity=CAP))
     assert caught.value.code == "foreign_resource"
     assert caught.value.message.endswith("the request was to shop.example")
     assert len(str(caught.value)) < 600
@@ -322,7 +322,7 @@ def test_never_more_than_allowed_and_never_more_than_needed(
         and raw["maxTimeoutSeconds"] in (60, 1000.5)
     ]
     try:
-        taken = choose(offer, **ASKED, most=most, pay_to=[PAY_TO] if pinned else [], max_validity=CAP)
+        taken = choose(offer, Limits(**ASKED, most=most, pay_to=[PAY_TO] if pinned else [], max_validity=CAP))
     except PaymentRefusedError:
         assert good == []
     else:

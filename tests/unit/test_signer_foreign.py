@@ -1,5 +1,6 @@
 """Signatures of signers that are not ours: put right where that can be done, refused where it can't, never shown."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,25 +13,27 @@ from tradesdk import ConfigError, InvalidArgumentError, LocalSigner, wallet_mess
 from tradesdk._sync.signing import ask_signer
 from tradesdk.payments.signing.secp256k1 import ORDER
 from tradesdk.payments.signing.signer import (
-    Signable,
+    authorization_signable,
     check_signature,
     checked_signer,
     digest_of,
     sign_message,
+    signed_authorization,
 )
-from tradesdk.payments.signing.signer import signed as signed_by
 
 from .._rows import each_of
+from ._ledger import draft
 
 KEY = b"\x01" * 32
 MINE = LocalSigner.from_key(KEY)
 OTHER = LocalSigner.from_key(b"\x02" * 32)
-SIGNABLE: Signable = (b"\x01", bytes(range(32)), bytes(range(1, 33)))
+PAYMENT = draft(payer=MINE.address)
+SIGNABLE = authorization_signable(PAYMENT)
 SIGNATURE = MINE.sign_digest(digest_of(SIGNABLE))
 
 
 def signed(signer: Any) -> bytes:
-    return ask_signer(signed_by(signer, signer.address, SIGNABLE, lambda: ({}, {}, {})))
+    return ask_signer(signed_authorization(signer, replace(PAYMENT, payer=signer.address)))
 
 
 class Service:
@@ -189,7 +192,7 @@ def test_messages_are_checked_too() -> None:
 @each_of("address", ["", "vitalik.eth", "0x12", None])
 def test_a_signer_without_a_usable_address(address: Any) -> None:
     with pytest.raises(ConfigError, match="the address must be"):
-        signed(Service(address=address))
+        check_signature(address, SIGNABLE, SIGNATURE)
 
 
 def test_what_a_signer_raises_goes_through() -> None:

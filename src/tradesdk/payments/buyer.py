@@ -21,7 +21,7 @@ from .._system.interrupts import failures
 from .._values.payment import Payment, SignedHeader
 from ..errors import PaymentRefusedError
 from .budget import Budget, Spending
-from .guards import choose, validity
+from .guards import Limits, choose, validity
 from .ledger.changes import Overview, Submit, with_terms
 from .ledger.claims import LONGEST_CLAIM, process_name
 from .ledger.rules import EmptyWallet, Sums, addresses, empty_of, recipients_of, secret_of
@@ -242,16 +242,8 @@ def guarded(
     """The cheapest acceptable requirement of an offer."""
     most = intent.call.price if intent.max_price is None else intent.max_price
     accepted = buyer.pay_to or tuple(addresses(settings.get(recipients_of(intent.origin))))
-    requirement = choose(
-        offer,
-        url=intent.url,
-        payer=buyer.payer,
-        most=most,
-        pay_to=accepted,
-        max_validity=buyer.max_validity,
-        allow_upfront=buyer.allow_upfront,
-    )
-    return Terms(earlier, offer, requirement)
+    limits = Limits(intent.url, buyer.payer, most, buyer.max_validity, accepted, buyer.allow_upfront)
+    return Terms(earlier, offer, choose(offer, limits))
 
 
 def check_earlier(buyer: Buyer, intent: PurchaseIntent, payment: Payment, limits: Budget, at: Moment) -> None:

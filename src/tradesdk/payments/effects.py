@@ -45,7 +45,6 @@ class Ask(NamedTuple):
 class Refuse(NamedTuple):
     """The budgets leave no room. The driver does nothing; the error is raised next."""
 
-    earlier: Payment | None
     terms: Terms
     error: PaymentRefusedError
 
@@ -63,10 +62,9 @@ class Prove(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """Wait for a place in the rate limit, to resend the earlier payment or to sign."""
+    """Wait for a place in the rate limit, to resend a payment or to sign."""
 
-    earlier: Payment | None
-    terms: Terms | None
+    of: Payment | Terms
 
 
 class Sign(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -57,33 +57,25 @@ class _Refusal(NamedTuple):
         return other is None or (self.step, -self.excess) > (other.step, -other.excess)
 
 
-class _Limits(NamedTuple):
+class Limits(NamedTuple):
+    """What an offer must keep to. `most`: micro-dollars; `pay_to`: the only recipients, if any."""
+
     url: str
     payer: str
     most: int
-    trusted: Mapping[str, str]
     max_validity: int
-    allow_upfront: bool
+    pay_to: Collection[str] = ()
+    allow_upfront: bool = False
 
 
-def choose(
-    offer: Offer,
-    *,
-    url: str,
-    payer: str,
-    most: int,
-    pay_to: Collection[str] = (),
-    max_validity: int,
-    allow_upfront: bool = False,
-) -> Requirement:
+def choose(offer: Offer, limits: Limits) -> Requirement:
     """The cheapest acceptable requirement; the first of those with the same price.
 
     One that takes the money before the work is chosen only if no other is acceptable, at any price.
 
     If none is acceptable, the refusal of the one that passed most checks is raised.
     """
-    check_url(url)
-    limits = _Limits(url, payer, most, {address.lower(): address for address in pay_to}, max_validity, allow_upfront)
+    check_url(limits.url)
     best: Requirement | None = None
     closest: _Refusal | None = None
     for requirement in offer.accepts:
@@ -145,7 +137,7 @@ def check_url(url: str) -> None:
         )
 
 
-def _refusal(offer: Offer, requirement: Requirement, limits: _Limits) -> _Refusal | None:
+def _refusal(offer: Offer, requirement: Requirement, limits: Limits) -> _Refusal | None:
     if requirement.scheme != SCHEME:
         return _Refusal(0, "unsupported_scheme", _not("scheme", requirement.scheme, SCHEME))
     if requirement.network != NETWORK:
@@ -249,8 +241,8 @@ def _is_amount(value: object, amount: int) -> bool:
     return type(value) is int and value == amount
 
 
-def _refused_recipient(requirement: Requirement, limits: _Limits) -> _Refusal | None:
-    address, trusted = requirement.pay_to, limits.trusted
+def _refused_recipient(requirement: Requirement, limits: Limits) -> _Refusal | None:
+    address, trusted = requirement.pay_to, {one.lower(): one for one in limits.pay_to}
     if not _ADDRESS.fullmatch(address) or address.lower() in _NOBODY:
         shown = printable(address, 80) or "not a text"
         return _Refusal(9, "bad_recipient", f"the recipient is {shown}, which is not an address that can be paid")

@@ -129,7 +129,6 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
     asked: tuple[str, int] | None = None  # the expired signature that was resent: the service keeps no answer for it
     pause = _SHORTEST_PAUSE
     proves = True  # whether a refusal by a budget may still ask the witness
-    verifies = buyer.has_node  # whether a contract wallet may still be asked
     since = math.inf  # an unnamed payment signed before this time is another purchase; one signed by this call never is
 
     def record(report: Report | None, collected: bool | None = None, *, goes_on: bool = False) -> Steps[None]:
@@ -260,11 +259,11 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 amount, run = int(terms.requirement.amount), seen.run if earlier is None else None
                 refused = refusal(amount, earlier, seen.sums, seen.limits, max_total=intent.max_total, run=run)
                 if refused is not None:
-                    yield Refuse(earlier, terms, refused)
+                    yield Refuse(terms, refused)
                     if (yield from finds_room(refused, terms)):
                         continue
                     raise refused
-                yield Slot(earlier, terms)
+                yield Slot(terms)
                 submit: Submit = yield Sign(terms, seen, owner)
                 before = earlier or submit.payment
                 try:
@@ -279,8 +278,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 if submitted is None:  # another call was faster, or there is room now
                     continue
                 row, started, tries = submitted, None, Tries() if earlier is None else Tries.after(earlier)
-                if verifies and buyer.is_contract:
-                    verifies = False
+                if buyer.has_node and buyer.is_contract:
                     end = replace(tries.unsent("interrupted"), meaning=OPEN, sent=True)  # a node may send it
                     is_asked, why_not = yield Verify(row.payment)
                     if why_not is not None:
@@ -301,7 +299,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
             while True:  # until the outcome is known or time is up; `break`: look again
                 if not is_claimed or end is not None:
                     # Take a slot, and write down that the same bytes are sent.
-                    yield Slot(row.payment, None)
+                    yield Slot(row.payment)
                     at = time.moment(clock)
                     if is_late():  # the wait was too long
                         if end is not None:
@@ -413,6 +411,7 @@ def dry_run(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: 
     steps = purchase(buyer, intent, policy, give_up)
     seen: Overview | None = None
     refused: PaymentError | None = None
+    existing: Payment | None = None
     fields: dict[str, str] | None = None
     requirement: dict[str, Any] | None = None
     try:
@@ -425,16 +424,16 @@ def dry_run(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: 
                     result = replace(result, row=replace(result.row, owner=None))
             effect = steps.send(result)
         refused = effect.error if isinstance(effect, Refuse) else None
-        if isinstance(effect, Write):  # the answer is in the ledger
-            existing = None if effect.row is None else effect.row.payment
-        elif effect.terms is None:
-            existing = effect.earlier
-            fields = None if existing is None else authorization(existing)
-        else:
-            existing, requirement = effect.earlier, effect.terms.requirement.raw
-            fields = authorization(drafted(buyer, intent, effect.terms, new_nonce(), buyer.time.moment(buyer.clock)))
-            if intent.name is not None and existing is None:
-                del fields["nonce"]  # only the key can compute it
+        match effect:
+            case Write(row):  # the answer is in the ledger
+                existing = None if row is None else row.payment
+            case Slot(Payment() as existing):
+                fields = authorization(existing)
+            case Slot(Terms() as terms) | Refuse(terms):
+                existing, requirement = terms.earlier, terms.requirement.raw
+                fields = authorization(drafted(buyer, intent, terms, new_nonce(), buyer.time.moment(buyer.clock)))
+                if intent.name is not None and existing is None:
+                    del fields["nonce"]  # only the key can compute it
     except StopIteration as done:
         return DryRun(quote=done.value.quote, existing=done.value.payment)
     except PaymentError as error:

@@ -310,20 +310,19 @@ def ask_signer(steps: Asked[T]) -> T:
 
 
 def signed_authorization(signer: Signer, payment: Payment) -> Asked[bytes]:
-    """Sign a payment's transfer: 65 bytes, see `check_signature`; of a contract any bytes. Errors are passed on."""
-    return signed(signer, payment.payer, authorization_signable(payment), lambda: typed_data(payment))
+    """Sign a payment's transfer: 65 bytes, see `check_signature`; of a contract any bytes. Errors are passed on.
 
-
-def signed(signer: Signer, payer: str, signable: Signable, typed: Callable[[], TypedData]) -> Asked[bytes]:
-    """Sign as typed data if the signer can, else by digest. The signature must be of the digest computed here."""
+    As typed data if the signer can, else by digest. The signature must be of the digest computed here.
+    """
+    signable = authorization_signable(payment)
     digest = digest_of(signable)
     if type(signer) is LocalSigner:
         return signer.sign_digest(digest)
     if isinstance(signer, TypedDataSigner):
-        signature: Signature = yield partial(signer.sign_typed_data, *typed())
+        signature: Signature = yield partial(signer.sign_typed_data, *typed_data(payment))
     else:
         signature = yield partial(signer.sign_digest, digest)
-    return contract_signature(signature) if is_contract(signer) else check_signature(payer, signable, signature)
+    return contract_signature(signature) if is_contract(signer) else check_signature(payment.payer, signable, signature)
 
 
 def sign_message(signer: Signer, message: str) -> Asked[str]:
