@@ -70,7 +70,7 @@ def test_the_recipe(database: str, tmp_path: Path) -> None:
         assert "".join(typed).count("$DB") == "".join(typed).count(service.url) == 1
         options = {"DB": database}
         with shell(tmp_path, "one", *typed, *relay, **options) as first:
-            wait_for(lambda: "storing signals" in first())
+            wait_for(lambda: "has the lease" in first())
             with shell(tmp_path, "two", *typed, *slow, **options) as second:
                 wait_for(lambda: members(database) == 1)
                 publisher = Publisher(service, every=0.2)
@@ -115,7 +115,7 @@ def test_the_example(database: str, tmp_path: Path) -> None:
         )
         bot = f"python {ROOT / 'examples' / 'fleet_bot.py'} 3"
         with shell(tmp_path, "relay", *lines, "trade fleet relay --chain base") as relay:
-            wait_for(lambda: "storing signals" in relay())
+            wait_for(lambda: "has the lease" in relay())
             with shell(tmp_path, "bot", lines[0], bot, "echo ended $?") as screen:
                 wait_for(lambda: members(database) == 1)
                 for _ in range(4):
