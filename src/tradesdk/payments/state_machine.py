@@ -32,7 +32,7 @@ class Meaning(NamedTuple):
     """What a response to a payment, or its absence, means. These fields decide; the code only explains."""
 
     code: ReasonCode
-    stage: PaymentStage = PaymentStage.SENT  # true for any signature, from any call: the nonce is used
+    stage: PaymentStage = PaymentStage.SENT  # of the payment after this
     resends: int = 0  # how often one call may resend the same bytes after such responses
     refused: bool = False  # the service says that it was not taken
     unsettled: bool = False  # the service could not settle this signature, but may have
