@@ -166,6 +166,7 @@ _ANY = st.one_of(
 @example(("sums", "held"), "text", True)
 @example(("sums", "held"), b"bytes", False)
 @example(("runs", "payment"), 5, True)
+@example(("settings", "name"), "", False)
 def test_any_value_is_read_or_told(template: Path, cell: tuple[str, str], value: object, all_rows: bool) -> None:
     path = Path(shutil.copy(template, template.with_name("played.sqlite3")))
     with suppress(sqlite3.IntegrityError, OverflowError):  # SQLite refuses it

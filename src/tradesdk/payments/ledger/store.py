@@ -227,7 +227,7 @@ class Ledger:
                 limits=limits,
                 run=sql.run_sum(by_run[0]) if by_run else None,
                 settings=named,
-                empty=EmptyWallet.read(named[wallet]) if wallet in named else None,
+                empty=EmptyWallet.read(named[wallet]) if wallet and wallet in named else None,
                 spending=counted.spending(limits),
             )
 
