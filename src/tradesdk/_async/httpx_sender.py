@@ -160,6 +160,7 @@ class AsyncHttpxAnswer:
         self._owned = owned
         self._closed = False
         self._limit = limit
+        self._timeout: dict[str, float] = response.request.extensions.get("timeout", {})
         self.status: int = response.status_code
         self.headers = Headers.received(response.headers.raw)
         network_stream = response.extensions.get("network_stream")
@@ -183,8 +184,11 @@ class AsyncHttpxAnswer:
         chunks = aiter(response.stream)  # raw bytes
         try:
             while True:
-                with self._limit.applied():
+                before = _limit.set(self._limit)  # `applied` would take as long as reading a signal
+                try:
                     chunk = await anext(chunks, None)
+                finally:
+                    _limit.reset(before)
                 if chunk is None:
                     break
                 if not self._closed:
@@ -201,8 +205,8 @@ class AsyncHttpxAnswer:
                 await close()
 
     def wait_for(self, seconds: float) -> None:
-        self._response.request.extensions["timeout"]["read"] = seconds  # HTTP/1 connections read it only once
-        self._limit = _Limit(SystemClock.monotonic() + seconds, is_stream=True)
+        self._timeout["read"] = seconds  # HTTP/1 connections read it only once
+        self._limit = _Limit(SystemClock.monotonic() + seconds, True)
 
     async def aclose(self) -> None:
         if self._closed:

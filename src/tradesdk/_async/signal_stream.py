@@ -174,23 +174,18 @@ class AsyncSignalStream(Generic[ItemT]):
             raise TradeError(f"this stream has failed: {self._error}")
         clock = self._session.clock
         try:
-            await self._open()
+            if not self._opened:
+                await self._open()
             while True:
                 if self._interruptible.shut:
                     raise Interrupted
                 if self._items:
                     return
-                with self._span:
-                    now = clock.monotonic()
-                    do, seconds = self._state.step(now)
-                    match do:
-                        case NextAction.READ:
-                            await self._read(now)
-                        case NextAction.WAIT:
-                            await self._interruptible.sleep(clock, seconds)
-                        case NextAction.BACKFILL | NextAction.AUDIT:
-                            await self._walk(audit=do is NextAction.AUDIT)
-                            self._connection.watch()
+                if self._span is NO_SPAN:
+                    do = await self._work()
+                else:
+                    with self._span:
+                        do = await self._work()
                 if do is NextAction.CONNECT:  # it has its own span
                     await self._reconnect()
         except Interrupted:
@@ -206,6 +201,21 @@ class AsyncSignalStream(Generic[ItemT]):
             finally:
                 self._state.interrupted(clock.monotonic())
             raise
+
+    async def _work(self) -> NextAction:
+        """Do what comes next, but for connecting."""
+        clock = self._session.clock
+        now = clock.monotonic()
+        do, seconds = self._state.step(now)
+        match do:
+            case NextAction.READ:
+                await self._read(now)
+            case NextAction.WAIT:
+                await self._interruptible.sleep(clock, seconds)
+            case NextAction.BACKFILL | NextAction.AUDIT:
+                await self._walk(audit=do is NextAction.AUDIT)
+                self._connection.watch()
+        return do
 
     async def _read(self, began: float) -> None:
         state, clock = self._state, self._session.clock

@@ -291,7 +291,8 @@ class Deduplicator:
         if when <= now + self.ahead:  # otherwise it is dated in the future, and says nothing about the position
             if when > self._newest and when >= self.begin:
                 self._newest = when
-            self.position = max(self.position, min(when, now + _SECOND))
+            if when > self.position:
+                self.position = max(self.position, min(when, now + _SECOND))
         self._seen[signal.id] = self._newest if late else when
         self._contents[signal.id] = content_hash(signal, when)
         if len(self._seen) > self._forget_at:

@@ -161,6 +161,7 @@ class HttpxAnswer:
         self._owned = owned
         self._closed = False
         self._limit = limit
+        self._timeout: dict[str, float] = response.request.extensions.get("timeout", {})
         self.status: int = response.status_code
         self.headers = Headers.received(response.headers.raw)
         network_stream = response.extensions.get("network_stream")
@@ -184,8 +185,11 @@ class HttpxAnswer:
         chunks = iter(response.stream)  # raw bytes
         try:
             while True:
-                with self._limit.applied():
+                before = _limit.set(self._limit)  # `applied` would take as long as reading a signal
+                try:
                     chunk = next(chunks, None)
+                finally:
+                    _limit.reset(before)
                 if chunk is None:
                     break
                 if not self._closed:
@@ -202,8 +206,8 @@ class HttpxAnswer:
                 close()
 
     def wait_for(self, seconds: float) -> None:
-        self._response.request.extensions["timeout"]["read"] = seconds  # HTTP/1 connections read it only once
-        self._limit = _Limit(SystemClock.monotonic() + seconds, is_stream=True)
+        self._timeout["read"] = seconds  # HTTP/1 connections read it only once
+        self._limit = _Limit(SystemClock.monotonic() + seconds, True)
 
     def close(self) -> None:
         if self._closed:

@@ -175,23 +175,18 @@ class SignalStream(Generic[ItemT]):
             raise TradeError(f"this stream has failed: {self._error}")
         clock = self._session.clock
         try:
-            self._open()
+            if not self._opened:
+                self._open()
             while True:
                 if self._interruptible.shut:
                     raise Interrupted
                 if self._items:
                     return
-                with self._span:
-                    now = clock.monotonic()
-                    do, seconds = self._state.step(now)
-                    match do:
-                        case NextAction.READ:
-                            self._read(now)
-                        case NextAction.WAIT:
-                            self._interruptible.sleep(clock, seconds)
-                        case NextAction.BACKFILL | NextAction.AUDIT:
-                            self._walk(audit=do is NextAction.AUDIT)
-                            self._connection.watch()
+                if self._span is NO_SPAN:
+                    do = self._work()
+                else:
+                    with self._span:
+                        do = self._work()
                 if do is NextAction.CONNECT:  # it has its own span
                     self._reconnect()
         except Interrupted:
@@ -207,6 +202,21 @@ class SignalStream(Generic[ItemT]):
             finally:
                 self._state.interrupted(clock.monotonic())
             raise
+
+    def _work(self) -> NextAction:
+        """Do what comes next, but for connecting."""
+        clock = self._session.clock
+        now = clock.monotonic()
+        do, seconds = self._state.step(now)
+        match do:
+            case NextAction.READ:
+                self._read(now)
+            case NextAction.WAIT:
+                self._interruptible.sleep(clock, seconds)
+            case NextAction.BACKFILL | NextAction.AUDIT:
+                self._walk(audit=do is NextAction.AUDIT)
+                self._connection.watch()
+        return do
 
     def _read(self, began: float) -> None:
         state, clock = self._state, self._session.clock
