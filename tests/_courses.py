@@ -53,7 +53,6 @@ from tradesdk.payments.effects import (
     Effect,
     Ended,
     HandOver,
-    Lock,
     Look,
     Send,
     Sign,
@@ -457,8 +456,6 @@ class Search:
         buyer, intent, now = run.buyer, run.intent, self.clock.at
         try:
             match run.effect:
-                case Lock():
-                    return True
                 case Look(at, since):
                     return look(buyer, intent, at, since)
                 case Sync():
@@ -574,7 +571,7 @@ class Search:
             choices = tuple(NODE)
         for told in choices:
             yield f"call {slot}: {type(effect).__name__} {told}", self._step(world, slot, call, told)
-        if world.cancels < case.cancels and not isinstance(effect, Write | Lock):
+        if world.cancels < case.cancels and not isinstance(effect, Write):
             for is_sent in (False, True) if isinstance(effect, Send | Verify) else (False,):
                 is_given = is_sent and isinstance(effect, Send)  # nobody knows what a node does with it
                 ended = Ended(KeyboardInterrupt(), is_sent=is_given)

@@ -31,7 +31,6 @@ from tradesdk.payments.effects import (
     Effect,
     Ended,
     HandOver,
-    Lock,
     Look,
     Prove,
     Send,
@@ -86,8 +85,6 @@ class Driver:
     def carry_out(self, effect: Effect) -> Any:
         self.done.append(type(effect).__name__)
         match effect:
-            case Lock():
-                return True
             case Look(at, since):
                 return look(self.buyer, INTENT, at, since)
             case Ask():
@@ -123,7 +120,7 @@ class Driver:
 
 
 ANSWER = httpx.Response(200, json=prices("ETH", "BRETT")).content
-PLAIN = ["Lock", "Look", "Ask", "Slot", "Sign", "Write", "Send", "Write", "HandOver"]
+PLAIN = ["Look", "Ask", "Slot", "Sign", "Write", "Send", "Write", "HandOver"]
 
 
 def test_the_steps_of_a_purchase() -> None:
@@ -151,12 +148,12 @@ def with_contract(verdict: Verified) -> Driver:
     return driver
 
 
-ASKED = [*PLAIN[:6], "Verify", "Slot", "Write", *PLAIN[6:]]
+ASKED = [*PLAIN[:5], "Verify", "Slot", "Write", *PLAIN[5:]]
 
 
 def test_the_steps_of_a_purchase_by_a_contract() -> None:
     """If a node got the signature, sending it is another submission. What is refused without a node is not held."""
-    unasked = [*PLAIN[:6], "Verify", *PLAIN[6:]]
+    unasked = [*PLAIN[:5], "Verify", *PLAIN[5:]]
     for verdict, done in ((Verified(is_asked=True), ASKED), (Verified(is_asked=False), unasked)):
         driver = with_contract(verdict)
         driver.run(driver.begin())
@@ -166,7 +163,7 @@ def test_the_steps_of_a_purchase_by_a_contract() -> None:
         driver = with_contract(Verified(is_asked, "no"))
         with pytest.raises(PaymentRefusedError, match="signer_failed: no") as caught:
             driver.run(driver.begin())
-        assert driver.done == [*PLAIN[:6], "Verify", "Write"]
+        assert driver.done == [*PLAIN[:5], "Verify", "Write"]
         assert (caught.value.charged, driver.seller.paid) == ("unknown" if is_asked else False, [])
         (payment,) = driver.ledger.history()
         assert (payment.is_unsent, payment.in_doubt) == (not is_asked, is_asked)
@@ -208,7 +205,7 @@ def canceled(driver: Driver, steps: Steps[Any], effect: Effect) -> None:
 def test_a_dry_run_ends_where_a_slot_would_be_taken() -> None:
     driver = Driver()
     plan = driver.run(driver.begin(dry_run))
-    assert driver.done == PLAIN[1:3]
+    assert driver.done == PLAIN[:2]
     assert plan.authorization["value"] == str(PRICE)
     assert (plan.refusal, driver.ledger.history()) == (None, [])
 
@@ -221,7 +218,7 @@ def test_what_a_budget_refuses_asks_the_witness_once() -> None:
         submitted(driver.ledger, draft(), now=driver.clock.now())
         with pytest.raises(PaymentRefusedError, match="over_budget"):
             driver.run(driver.begin())
-        assert driver.done == ["Lock", *done[: 7 if found else 4]]
+        assert driver.done == done[: 7 if found else 4]
         assert len(driver.ledger.history()) == 1
     steps = driver.begin()
     effect = next(steps)
@@ -329,7 +326,7 @@ def test_ten_minutes_that_end_while_it_signs_change_nothing() -> None:
         effect = steps.send(driver.carry_out(effect))
     driver.clock.advance(2)
     result = driver.run(steps, effect)
-    assert (driver.done, result.payment.nonce == first.nonce) == ([*PLAIN[:2], "Sync", *PLAIN[2:]], True)
+    assert (driver.done, result.payment.nonce == first.nonce) == ([PLAIN[0], "Sync", *PLAIN[1:]], True)
 
 
 def test_an_answer_is_not_taken_from_a_call_that_still_works_on_it() -> None:
@@ -342,7 +339,7 @@ def test_an_answer_is_not_taken_from_a_call_that_still_works_on_it() -> None:
     effect = next(steps)
     while not isinstance(effect, Sleep):
         effect = steps.send(driver.carry_out(effect))
-    assert driver.done == ["Lock", "Look"]
+    assert driver.done == ["Look"]
 
 
 @each_of("at", ["before it is resent", "between two resends", "while it is resent"])
@@ -373,7 +370,7 @@ def test_a_newer_signature_is_asked_for_an_answer_of_its_own() -> None:
     driver.seller.sold = lambda _: asks_2(driver.seller.offer)
     steps = driver.begin()
     effect = next(steps)
-    looks = 0
+    looks = 1
     while looks < 2:
         effect = steps.send(driver.carry_out(effect))
         looks += isinstance(effect, Look)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from .._http import log_events
 from .._http.log_events import NO_SPAN, event
@@ -25,6 +25,7 @@ from ..payments import purchase as steps
 from ..payments.buyer import Buyer, PurchaseIntent, look, owner_name, quote, sign
 from ..payments.effects import Answer, Effect, Steps
 from ..payments.ledger.changes import LedgerChange, LedgerRow, Record, Submit
+from ..payments.messages import in_progress
 from ..payments.purchases import item_name, purchase_name
 from ..payments.results import DryRun, MarketResult, Quote
 from .chain_proofs import ChainProofs
@@ -92,7 +93,7 @@ class PurchaseDriver:
 
     def dry_run(self, call: MarketRequest[Any], max_price: int | None, purchase: str | None) -> DryRun:
         """What would be signed."""
-        return self._drive(steps.dry_run, self._intent(call, max_price, purchase))
+        return self._drive(steps.dry_run, self._intent(call, max_price, purchase), self._deadline())
 
     def resume(self, payment: Payment) -> MarketResult[Any]:
         """Resend a payment, or read its stored answer."""
@@ -158,21 +159,33 @@ class PurchaseDriver:
     def _purchase(self, intent: PurchaseIntent) -> MarketResult[Any]:
         listener = log_events.listener
         if listener is None or not intent.call.price:
-            return self._drive(steps.purchase, intent)
+            return self._in_turn(intent)
         fields = {"path": intent.call.request.target, "amount": intent.call.price, "is_new": intent.resumed is None}
         with listener.begin("purchase", buyer=self.buyer, **fields) as span:
-            result = self._drive(steps.purchase, intent)
+            result = self._in_turn(intent)
             span.end(result)
             return result
 
-    def _drive(self, begin: Callable[..., Steps[T]], intent: PurchaseIntent) -> T:
-        """Carry out effects until there is a result.
+    def _in_turn(self, intent: PurchaseIntent) -> MarketResult[Any]:
+        """Wait until no other call of this client makes the same purchase, if it may have to be paid for."""
+        give_up = self._deadline()
+        if intent.resumed is None and (self.buyer.wallet is None or not (intent.call.price or intent.max_price)):
+            return self._drive(steps.purchase, intent, give_up)
+        equal = self._locks.of(intent.key)
+        if not equal.acquire(self.session.deadline):
+            raise in_progress(intent.resumed, is_resumed=intent.resumed is not None)
+        try:
+            return self._drive(steps.purchase, intent, give_up)
+        finally:
+            equal.release()
+
+    def _drive(self, begin: Callable[..., Steps[T]], intent: PurchaseIntent, give_up: float) -> T:
+        """Carry out effects until there is a result. `give_up` is a monotonic time.
 
         A cancellation that came when an effect was already done is `held`, and thrown in at the next effect that is not
         a `Write`. The same applies once a payment has gone to the transport: no wait begins after it.
         """
         buyer, session, paid, call, results = self.buyer, self.session, self.paid, intent.call, list[Any]()
-        give_up = self._deadline()
         wanted = begin(buyer, intent, paid.policy, give_up)
         slot: RateClaim | None = None
         held: BaseException | None = None
@@ -249,51 +262,34 @@ class PurchaseDriver:
                     sleep(buyer.clock, seconds)
             results.append(result)
 
-        def run(first: Callable[[], Effect]) -> bool:
-            """Carry out effects. False at a `Lock`."""
-            nonlocal held, handover
-            try:
-                effect = first()
-                while not isinstance(effect, effects.Lock):
-                    results.clear()
-                    handover = None
-                    try:
-                        if not isinstance(effect, effects.Write):
-                            exchange.close()
-                            if held is not None:
-                                raise held
-                        if slot is not None and not isinstance(
-                            effect, effects.Sign | effects.Write | effects.Verify | effects.Send
-                        ):
-                            give_back()
-                        carry_out(effect)
-                    except TradeError as error:
-                        if not results:  # otherwise the response is there, but is not readable
-                            results.append(error)
-                    except BaseException as error:
-                        held = error
-                        if not results:
-                            is_sent = handover is not None and handover.is_sent
-                            results.append(effects.Ended(error, is_sent=is_sent))
-                    result = results[0]
-                    is_error = isinstance(result, TradeError | effects.Ended)
-                    effect = wanted.throw(result) if is_error else wanted.send(result)
-            except StopIteration as done:
-                finished.append(done.value)
-                return True
-            return False
-
-        finished: list[T] = []
         try:
-            if not run(lambda: next(wanted)):
-                equal = self._locks.of(intent.key)
-                if not equal.acquire(session.deadline):
-                    wanted.send(False)
+            effect = next(wanted)
+            while True:
+                results.clear()
+                handover = None
                 try:
-                    run(lambda: wanted.send(True))
-                finally:
-                    equal.release()
-            return finished[0]
+                    if not isinstance(effect, effects.Write):
+                        exchange.close()
+                        if held is not None:
+                            raise held
+                    if slot is not None and not isinstance(
+                        effect, effects.Sign | effects.Write | effects.Verify | effects.Send
+                    ):
+                        give_back()
+                    carry_out(effect)
+                except TradeError as error:
+                    if not results:  # otherwise the response is there, but is not readable
+                        results.append(error)
+                except BaseException as error:
+                    held = error
+                    if not results:
+                        is_sent = handover is not None and handover.is_sent
+                        results.append(effects.Ended(error, is_sent=is_sent))
+                result = results[0]
+                is_error = isinstance(result, TradeError | effects.Ended)
+                effect = wanted.throw(result) if is_error else wanted.send(result)
+        except StopIteration as done:
+            return cast(T, done.value)
         except effects.Ended as end:
             cause = end.cause
         except Exception as error:

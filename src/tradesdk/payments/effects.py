@@ -16,10 +16,6 @@ from .ledger.changes import LedgerChange, LedgerRow, Overview, Submit
 T = TypeVar("T")
 
 
-class Lock(NamedTuple):
-    """Wait until no other call of this client makes the same purchase. The result: False at the deadline."""
-
-
 class Look(NamedTuple):
     """Read the ledger. The result: `Overview`. It blocks. `since`: the earliest creation time of an unnamed payment."""
 
@@ -125,6 +121,6 @@ class Answer(NamedTuple):
 
 
 Effect: TypeAlias = (
-    Lock | Look | Sync | Balance | Ask | Refuse | Prove | Slot | Sign | Write | Verify | Send | Sleep | HandOver
+    Look | Sync | Balance | Ask | Refuse | Prove | Slot | Sign | Write | Verify | Send | Sleep | HandOver
 )
 Steps: TypeAlias = Generator[Effect, Any, T]

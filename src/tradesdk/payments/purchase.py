@@ -19,9 +19,10 @@ carries the effects out: `_async.purchase_driver` and its blocking twin.
 Nothing is reserved: a signature that was not written down has not left this process or the signer. If a budget refuses,
 at guard or submit, the call asks the witness once, and looks again if that proved anything.
 
-Who waits: `Lock` for an equal call of this client, `Sleep` for one of another process and before a resend, `Slot` for
-the rate limit. Who may write: the call that has claimed the payment (`row.owner`). `Submit` and `Resubmit` claim it,
-`Record` ends that. The call keeps its row; if the payment has changed since, a `Write` returns the new row, not `mine`.
+Who waits: the driver for an equal call of this client, `Sleep` for one of another process and before a resend, `Slot`
+for the rate limit. Who may write: the call that has claimed the payment (`row.owner`). `Submit` and `Resubmit` claim
+it, `Record` ends that. The call keeps its row; if the payment has changed since, a `Write` returns the new row, not
+`mine`.
 
 A cancellation is thrown in at an effect. A `Write` is never interrupted: its result is sent in, and the cancellation is
 thrown in at the next effect. The last one is `HandOver`: after it the caller has the answer. If a canceled call gets an
@@ -70,7 +71,6 @@ from .effects import (
     Balance,
     Ended,
     HandOver,
-    Lock,
     Look,
     Prove,
     Refuse,
@@ -116,9 +116,6 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
             return _free(buyer, answer, published)
         if buyer.wallet is None:
             raise PaymentRefusedError("there is no wallet to pay with", code="no_signer")
-    if not (yield Lock()):
-        raise in_progress(resumed, is_resumed=keep)
-
     row: LedgerRow  # the payment as this call knows it
     before: Payment | None = None  # the payment before this call signed
     tries = Tries()  # what this call knows of its signature
@@ -417,7 +414,7 @@ def dry_run(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: 
     try:
         effect = next(steps)
         while not isinstance(effect, Refuse | Slot | Write):
-            result: Any = True if isinstance(effect, Lock) else (yield effect)
+            result: Any = yield effect
             if isinstance(effect, Look):
                 seen = result
                 if result.row is not None:  # a call that works on it would change nothing here
