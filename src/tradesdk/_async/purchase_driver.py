@@ -93,8 +93,7 @@ class AsyncPurchaseDriver:
         call of a `job` is named by the job and the request. All payments of a batch `run` together cost `max_total` at
         most.
         """
-        intent = replace(self._intent(call, max_price, purchase, job), run=run, max_total=max_total)
-        return await self._purchase(intent)
+        return await self._purchase(self._intent(call, max_price, purchase, job, run=run, max_total=max_total))
 
     async def dry_run(self, call: MarketRequest[Any], max_price: int | None, purchase: str | None) -> DryRun:
         """What would be signed."""
@@ -109,7 +108,7 @@ class AsyncPurchaseDriver:
             raise ConfigError(message, hint="use the base URL of that payment")
         decode = partial(decode_by_path, path)
         request = Request("POST", path, decode, body=payment.body, operation=Operation.QUERY)
-        return await self._purchase(replace(self._intent(MarketRequest(request, payment.amount)), resumed=payment))
+        return await self._purchase(self._intent(MarketRequest(request, payment.amount), resumed=payment))
 
     async def reopen(self, results: Sequence[MarketResult[Any]]) -> None:
         """Note that the caller of `resume` did not get these answers."""
@@ -152,6 +151,7 @@ class AsyncPurchaseDriver:
         max_price: int | None = None,
         name: str | None = None,
         job: str | None = None,
+        **more: Any,
     ) -> PurchaseIntent:
         target = call.request.target
         if job is not None:
@@ -159,7 +159,7 @@ class AsyncPurchaseDriver:
         elif name is not None:
             name = purchase_name(name)
         url = self.session.base_url + target
-        return PurchaseIntent(origin=self._origin, url=url, call=call, max_price=max_price, name=name)
+        return PurchaseIntent(origin=self._origin, url=url, call=call, max_price=max_price, name=name, **more)
 
     async def _purchase(self, intent: PurchaseIntent) -> MarketResult[Any]:
         listener = log_events.listener

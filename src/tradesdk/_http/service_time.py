@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from .._system.clock import Clock
@@ -69,6 +70,7 @@ def _values(headers: Mapping[str, str], name: str) -> list[str]:
     return [value.strip() for value in _COMMA.split(text)] if text else []
 
 
+@lru_cache(maxsize=8)  # responses of the same second have the same date
 def parse_http_date(text: str) -> float | None:
     """Unix seconds of a date in the format of mail and HTTP, or None. Without a zone it is UTC."""
     try:

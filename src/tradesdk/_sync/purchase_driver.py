@@ -88,8 +88,7 @@ class PurchaseDriver:
         call of a `job` is named by the job and the request. All payments of a batch `run` together cost `max_total` at
         most.
         """
-        intent = replace(self._intent(call, max_price, purchase, job), run=run, max_total=max_total)
-        return self._purchase(intent)
+        return self._purchase(self._intent(call, max_price, purchase, job, run=run, max_total=max_total))
 
     def dry_run(self, call: MarketRequest[Any], max_price: int | None, purchase: str | None) -> DryRun:
         """What would be signed."""
@@ -104,7 +103,7 @@ class PurchaseDriver:
             raise ConfigError(message, hint="use the base URL of that payment")
         decode = partial(decode_by_path, path)
         request = Request("POST", path, decode, body=payment.body, operation=Operation.QUERY)
-        return self._purchase(replace(self._intent(MarketRequest(request, payment.amount)), resumed=payment))
+        return self._purchase(self._intent(MarketRequest(request, payment.amount), resumed=payment))
 
     def reopen(self, results: Sequence[MarketResult[Any]]) -> None:
         """Note that the caller of `resume` did not get these answers."""
@@ -147,6 +146,7 @@ class PurchaseDriver:
         max_price: int | None = None,
         name: str | None = None,
         job: str | None = None,
+        **more: Any,
     ) -> PurchaseIntent:
         target = call.request.target
         if job is not None:
@@ -154,7 +154,7 @@ class PurchaseDriver:
         elif name is not None:
             name = purchase_name(name)
         url = self.session.base_url + target
-        return PurchaseIntent(origin=self._origin, url=url, call=call, max_price=max_price, name=name)
+        return PurchaseIntent(origin=self._origin, url=url, call=call, max_price=max_price, name=name, **more)
 
     def _purchase(self, intent: PurchaseIntent) -> MarketResult[Any]:
         listener = log_events.listener
