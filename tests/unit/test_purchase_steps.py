@@ -212,13 +212,13 @@ def test_a_dry_run_ends_where_a_slot_would_be_taken() -> None:
 
 def test_what_a_budget_refuses_asks_the_witness_once() -> None:
     """Whatever becomes of it, nothing is written down."""
-    for found, done in ((True, ["Look", "Ask", "Refuse", "Prove"] * 2), (False, ["Look", "Ask", "Refuse", "Prove"])):
+    for found, done in ((True, ["Look", "Ask", "Prove", "Look", "Ask"]), (False, ["Look", "Ask", "Prove"])):
         driver = Driver()
         driver.found = found
         submitted(driver.ledger, draft(), now=driver.clock.now())
         with pytest.raises(PaymentRefusedError, match="over_budget"):
             driver.run(driver.begin())
-        assert driver.done == done[: 7 if found else 4]
+        assert driver.done == done
         assert len(driver.ledger.history()) == 1
     steps = driver.begin()
     effect = next(steps)
@@ -236,7 +236,7 @@ def test_a_refusal_by_the_budget_is_shown_before_it_is_raised() -> None:
     assert (plan.refusal.code, plan.authorization["value"]) == ("over_budget", str(PRICE))
     with pytest.raises(type(plan.refusal), match="over_budget"):
         driver.run(driver.begin())
-    assert driver.done[-2:] == ["Refuse", "Prove"]
+    assert driver.done[-1] == "Prove"
     assert HandOver.__name__ not in driver.done
 
 

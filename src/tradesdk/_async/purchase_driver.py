@@ -237,8 +237,9 @@ class AsyncPurchaseDriver:
                     result = await session.call(request, give_up=give_up)
                     if result.response.status == 402 and self.tokens is not None and buyer.wallet is not None:
                         await self.tokens.check(call, session, give_up)
-                case effects.Prove(terms):
-                    result = await self.proofs.make_room(intent, terms, give_up - buyer.clock.monotonic())
+                case effects.Prove(terms, refused):
+                    time_left = give_up - buyer.clock.monotonic()
+                    result = refused.code == "over_budget" and await self.proofs.make_room(intent, terms, time_left)
                 case effects.Verify(payment):
                     result = await self.proofs.verified(payment, give_up - buyer.clock.monotonic())
                 case effects.Slot():

@@ -232,8 +232,9 @@ class PurchaseDriver:
                     result = session.call(request, give_up=give_up)
                     if result.response.status == 402 and self.tokens is not None and buyer.wallet is not None:
                         self.tokens.check(call, session, give_up)
-                case effects.Prove(terms):
-                    result = self.proofs.make_room(intent, terms, give_up - buyer.clock.monotonic())
+                case effects.Prove(terms, refused):
+                    time_left = give_up - buyer.clock.monotonic()
+                    result = refused.code == "over_budget" and self.proofs.make_room(intent, terms, time_left)
                 case effects.Verify(payment):
                     result = self.proofs.verified(payment, give_up - buyer.clock.monotonic())
                 case effects.Slot():

@@ -38,13 +38,6 @@ class Ask(NamedTuple):
     """
 
 
-class Refuse(NamedTuple):
-    """The budgets leave no room. The driver does nothing; the error is raised next."""
-
-    terms: Terms
-    error: PaymentRefusedError
-
-
 class Verify(NamedTuple):
     """Ask a node whether the contract wallet accepts the signature. The result: `Verified`."""
 
@@ -52,9 +45,10 @@ class Verify(NamedTuple):
 
 
 class Prove(NamedTuple):
-    """Ask the witness about the payments that hold the money this call needs. The result: whether anything changed."""
+    """A budget or limit refuses. If payments hold the money, ask the witness. The result: whether anything changed."""
 
     terms: Terms
+    refused: PaymentRefusedError
 
 
 class Slot(NamedTuple):
@@ -120,7 +114,5 @@ class Answer(NamedTuple):
     data: Any = None
 
 
-Effect: TypeAlias = (
-    Look | Sync | Balance | Ask | Refuse | Prove | Slot | Sign | Write | Verify | Send | Sleep | HandOver
-)
+Effect: TypeAlias = Look | Sync | Balance | Ask | Prove | Slot | Sign | Write | Verify | Send | Sleep | HandOver
 Steps: TypeAlias = Generator[Effect, Any, T]

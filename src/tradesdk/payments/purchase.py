@@ -8,7 +8,7 @@ carries the effects out: `_async.purchase_driver` and its blocking twin.
 | look   | `Look`            | one read: the earlier payment for the purchase, sums, settings          |         |
 | wallet | `Balance`         | its money by a node: at first, and while the service calls it empty     |         |
 | ask    | `Ask`             | the offer, by a request without a payment; its symbols are looked up    |         |
-| guard  | `Refuse`, `Prove` | offer, price, recipient, and the budgets by the sums just read          |         |
+| guard  | `Prove`           | offer, price, recipient, and the budgets by the sums just read          |         |
 | slot   | `Slot`            | a place in the rate limit; its wait may outlive a validity              |         |
 | sign   | `Sign`            | in memory, outside of every lock                                        |         |
 | submit | `Write`           | `Submit` or `Resubmit`: decided again, claimed, written down            | 1       |
@@ -73,7 +73,6 @@ from .effects import (
     HandOver,
     Look,
     Prove,
-    Refuse,
     Send,
     Sign,
     Sleep,
@@ -144,11 +143,12 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
         )
         row = yield Write(row, change)
 
-    def finds_room(refused: PaymentRefusedError, terms: Terms) -> Steps[bool]:
-        """Whether a call that a budget refuses looks again, as the witness proved something. Nothing was written."""
+    def find_room(terms: Terms, refused: PaymentRefusedError) -> Steps[None]:
+        """Look again if the witness proved something, else raise the refusal of a budget. Nothing was written."""
         nonlocal proves
-        asks, proves = proves and refused.code == "over_budget", False
-        return asks and (yield Prove(terms))
+        asks, proves = proves, False
+        if not (asks and (yield Prove(terms, refused))):
+            raise refused
 
     def check_nonce(found: LedgerRow | None) -> None:
         """A call signs no second nonce, even if somebody has closed the payment that it sends."""
@@ -256,10 +256,8 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 amount, run = int(terms.requirement.amount), seen.run if earlier is None else None
                 refused = refusal(amount, earlier, seen.sums, seen.limits, max_total=intent.max_total, run=run)
                 if refused is not None:
-                    yield Refuse(terms, refused)
-                    if (yield from finds_room(refused, terms)):
-                        continue
-                    raise refused
+                    yield from find_room(terms, refused)
+                    continue
                 yield Slot(terms)
                 submit: Submit = yield Sign(terms, seen, owner)
                 before = earlier or submit.payment
@@ -270,8 +268,8 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 except LedgerError as problem:
                     problem.payment = before  # written or not, this signature was not sent
                     raise
-                if refused is not None and not (yield from finds_room(refused, terms)):
-                    raise refused
+                if refused is not None:
+                    yield from find_room(terms, refused)
                 if submitted is None:  # another call was faster, or there is room now
                     continue
                 row, started, tries = submitted, None, Tries() if earlier is None else Tries.after(earlier)
@@ -413,20 +411,20 @@ def dry_run(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: 
     requirement: dict[str, Any] | None = None
     try:
         effect = next(steps)
-        while not isinstance(effect, Refuse | Slot | Write):
+        while not isinstance(effect, Prove | Slot | Write):
             result: Any = yield effect
             if isinstance(effect, Look):
                 seen = result
                 if result.row is not None:  # a call that works on it would change nothing here
                     result = replace(result, row=replace(result.row, owner=None))
             effect = steps.send(result)
-        refused = effect.error if isinstance(effect, Refuse) else None
+        refused = effect.refused if isinstance(effect, Prove) else None
         match effect:
             case Write(row):  # the answer is in the ledger
                 existing = None if row is None else row.payment
             case Slot(Payment() as existing):
                 fields = authorization(existing)
-            case Slot(Terms() as terms) | Refuse(terms):
+            case Slot(Terms() as terms) | Prove(terms):
                 existing, requirement = terms.earlier, terms.requirement.raw
                 fields = authorization(drafted(buyer, intent, terms, new_nonce(), buyer.time.moment(buyer.clock)))
                 if intent.name is not None and existing is None:
