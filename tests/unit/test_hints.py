@@ -21,6 +21,7 @@ import pytest
 import tradesdk
 import tradesdk.fleet
 from tradesdk import (
+    AgentStats,
     AmbiguousOutcomeError,
     APIStatusError,
     AsyncChainWitness,
@@ -474,11 +475,21 @@ def test_what_the_api_cannot_do(noun: str, verb: str) -> None:
     assert verb not in dir(resource)
 
 
-def test_another_unknown_method_is_an_ordinary_attribute_error() -> None:
-    with pytest.raises(AttributeError, match=r"^'AgentsResource' object has no attribute 'creat'") as caught:
-        _ = bot().agents.creat  # type: ignore[attr-defined]
-    assert caught.value.name == "creat"
-    assert caught.value.__notes__ == ["hint: it has create"]
+@each_of(
+    "owner, name, notes",
+    [
+        (bot().agents, "creat", ["hint: it has create"]),
+        (AgentStats(total_trades=1, win_rate_pct=2, total_pnl_usd=3), "win_rate", ["hint: it has win_rate_pct"]),
+        (AgentStats(total_trades=1, win_rate_pct=2, total_pnl_usd=3), "pnl", ["hint: it has total_pnl_usd"]),
+        (AgentStats(total_trades=1, win_rate_pct=2, total_pnl_usd=3), "fees", []),
+    ],
+)
+def test_another_unknown_name_is_an_ordinary_attribute_error(owner: object, name: str, notes: list[str]) -> None:
+    with pytest.raises(AttributeError, match=rf"^'{type(owner).__name__}' object has no attribute '{name}'") as caught:
+        getattr(owner, name)
+    assert caught.value.name == name
+    assert getattr(caught.value, "__notes__", []) == notes
+    assert not hasattr(owner, name)
 
 
 @each_of("given", [{}, {"risk": {}}, {"risk": Risk()}, {"name": None}])

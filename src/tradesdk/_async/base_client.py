@@ -10,13 +10,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from .._http import settings
-from .._http.arguments import flags, no_attribute, wrong_setting
+from .._http.arguments import flags, wrong_setting
 from .._http.parts import loading
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
 from .._http.tls import check_tls_variables
 from .._system.clock import Clock, SystemClock
 from .._values.frames import hides_locals
+from .._values.hints import no_attribute
 from .._values.http import RateLimit, is_loopback
 from .sending import AsyncSender
 from .session import AsyncRateLimiter, AsyncSession
@@ -133,7 +134,7 @@ def open_session(
     )
     settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
     settings.rate_limiter(rate_limiter, AsyncRateLimiter)
-    settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number use max_retries=")
+    settings.instance("retry", retry, RetryPolicy, "a RetryPolicy (max_retries= takes a number)")
     return AsyncSession(
         base_url=url,
         key=key,

@@ -64,16 +64,6 @@ def argument_called(right: str, *, not_: str) -> Callable[[F], F]:
     return named
 
 
-def no_attribute(owner: object, name: str) -> AttributeError:
-    """The error for a name that an object does not have. It lists names that resemble it."""
-    error = AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
-    known = [one for one in dir(type(owner)) if not one.startswith("_")]
-    alike = [one for one in known if len(name) > 3 and not name.startswith("_") and (name in one or one in name)]
-    if alike:
-        error.add_note(f"hint: it has {', '.join(alike)}")
-    return error
-
-
 def is_whole(value: object) -> TypeGuard[int]:
     """Whether it is an integer, of Python or numpy. It is kept as `int(value)`."""
     return isinstance(value, Integral) and not isinstance(value, bool)

@@ -13,7 +13,6 @@ from logging import DEBUG
 from typing import TYPE_CHECKING, ClassVar, NoReturn, Protocol, TypeVar, runtime_checkable
 
 from .._http import log_events, settings
-from .._http.arguments import no_attribute
 from .._http.log_events import NO_SPAN, event, is_shown, limiter_failed, log_rate_limit_wait, logger, wire
 from .._http.rate_limit import RateWindow, count
 from .._http.request import Request
@@ -23,6 +22,7 @@ from .._http.settings import USER_AGENT, ApiKey, Timeout
 from .._http.transport_errors import connection_error, transport_error
 from .._system.clock import Clock
 from .._system.interrupts import failures
+from .._values.hints import no_attribute
 from .._values.http import RateClaim, RateLimit, RawResponse, SentHeaders
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError
 from .concurrency import Interruptible, run_to_completion, sleep

@@ -18,7 +18,7 @@ UNKNOWN_OUTCOME = "it may have been carried out; list or get it before you make 
 
 HINTS: dict[str, str] = {
     # how the SDK is used
-    "invalid_state": "make a new client or stream where you use it: in this process, event loop or task",
+    "invalid_state": "make a new client or stream, and use it in one process, event loop and task",
     "invalid_argument": "correct the argument that the message names; nothing was sent",
     # settings
     "invalid_setting": "correct the setting that the message names; nothing was sent",
@@ -269,6 +269,16 @@ MEANINGS: dict[str, str] = {
     "fleet_failed": "the fleet's server failed",
 }
 """What each `ErrorCode` means in general; never text from a service."""
+
+
+def no_attribute(owner: object, name: str) -> AttributeError:
+    """The error for a name that an object does not have. It lists names that resemble it."""
+    error = AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
+    known = [one for one in dir(owner) if not one.startswith("_")]
+    alike = [one for one in known if len(name) > 2 and not name.startswith("_") and (name in one or one in name)]
+    if alike:
+        error.add_note(f"hint: it has {', '.join(alike)}")
+    return error
 
 
 def too_many_files(error: BaseException) -> bool:

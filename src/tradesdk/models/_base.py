@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, NoReturn, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, GetJsonSchemaHandler, field_validator
 
+from .._values.hints import no_attribute
+
 
 def _finite(value: Any) -> Any:
     if isinstance(value, float):
@@ -72,6 +74,16 @@ class Model(BaseModel):
         """Times in `datetime.UTC`, not in pydantic's own zone."""
         for name, value in super().__repr_args__():
             yield name, value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
+
+    if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
+
+        def __getattr__(self, name: str) -> Any:
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                if name.startswith("_"):
+                    raise
+            raise no_attribute(self, name)
 
     if not TYPE_CHECKING:  # hidden from type checkers, which would take it for an argument
         # `allow_inf_nan` does not apply to unknown fields.

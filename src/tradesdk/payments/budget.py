@@ -272,8 +272,8 @@ def micro_usd(name: str, value: Usd) -> int:
         )
     if isinstance(value, int) and not isinstance(value, bool):
         raise InvalidArgumentError(
-            f'{name} must not be an int: write dollars as text or Decimal ("5", Decimal("5")); '
-            "amounts in micro-dollars have properties in dollars beside them, such as .price and .amount_usd",
+            f'{name} must not be an int: write dollars in quotes ("5", or Decimal("5")); '
+            "for an amount of the SDK pass its property in dollars, such as .amount_usd or .price",
             hint=hint,
         )
     if not isinstance(value, str | Decimal):
