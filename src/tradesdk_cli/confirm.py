@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import Declined, Interrupted, UsageProblem
 from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.redact import without_secrets
-from tradesdk_cli.text import one_line, to_json, visible
+from tradesdk_cli.text import one_line, plain_dollars, to_json, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.run import Run, Target
 
-_UNITS = {"_usd": "{} USD", "_pct": "{} %"}
-"""Units by the ending of a field's name."""
+_NUMBER = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?", re.ASCII)
 LEDGER = "ledger"
 """The method of a change in the ledger, which sends no request."""
 _LONGEST = 200
@@ -218,9 +219,9 @@ def _shown(name: str, value: Any) -> str:
     text = visible(value if isinstance(value, str) else to_json(value), _LONGEST)
     if name == "chain_id" and value in CHAIN_NAMES:
         return f"{CHAIN_NAMES[value]} ({value})"
-    is_number = isinstance(value, (int, float)) or text.replace(".", "", 1).isdigit()
-    unit = next((unit for ending, unit in _UNITS.items() if is_number and name.endswith(ending)), "{}")
-    return unit.format(text)
+    if _NUMBER.fullmatch(text) and name.endswith("_pct"):  # as in tables
+        return f"{plain_dollars(Decimal(text))}%"
+    return f"{text} USD" if _NUMBER.fullmatch(text) and name.endswith("_usd") else text
 
 
 def say(out: Output, line: str) -> None:

@@ -211,7 +211,7 @@ SPENT = columns("spent_usd held_usd count")
 """The columns after the group of payments."""
 BUDGETS = columns("budget", *(Column(name, "usd") for name in ("limit", "spent", "held", "left")))
 ACTIONS = columns("code state", Column("what", whole=True), "price_usd expires_at where?")
-TOOLS = columns("name description")
+TOOLS = columns("name", Column("description", whole=True))
 
 _NAME = Column("name", "id")
 RELAYS = columns("chain state holder", Column("signals", "number", optional=True), "newest service?")
