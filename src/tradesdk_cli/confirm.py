@@ -25,7 +25,8 @@ _NUMBER = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?", re.ASCII)
 LEDGER = "ledger"
 """The method of a change in the ledger, which sends no request."""
 _LONGEST = 200
-_MOST_PIECES = 25
+_LONGEST_ABOUT = 5000
+"""A text to sign is not cut."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ def explain(run: Run, change: Change, *, body: bool = True, heading: bool = Fals
     say_target(out, where(run, change))
     if heading:
         say(out, one_line(change.what))
-    rows = [row for name, value in change.about.items() for row in _whole(name, value)]
+    rows = [(name, _shown(name, value, _LONGEST_ABOUT)) for name, value in change.about.items()]
     if body:
         rows += [(name, _change_of(out, name, value, change.before)) for name, value in change.fields()]
     width = max((len(name) for name, _ in rows), default=0)
@@ -188,16 +189,6 @@ def explain(run: Run, change: Change, *, body: bool = True, heading: bool = Fals
         say(out, f"  {visible(name).ljust(width)}  {text}")
     for warning in change.warnings:
         say(out, f"{out.paint('yellow', 'warning:')} {one_line(warning)}")
-
-
-def _whole(name: str, value: Any) -> Iterable[tuple[str, str]]:
-    """A long text in lines: a text to sign is not cut."""
-    if not isinstance(value, str) or len(value) <= _LONGEST:
-        return [(name, _shown(name, value))]
-    starts = range(0, min(len(value), _MOST_PIECES * _LONGEST), _LONGEST)
-    pieces = [(name if start == 0 else "", visible(value[start : start + _LONGEST])) for start in starts]
-    left = len(value) - _MOST_PIECES * _LONGEST
-    return [*pieces, ("", f"… and {left:,} characters more")] if left > 0 else pieces
 
 
 def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | None) -> str:
@@ -211,12 +202,12 @@ def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | N
     return f"{out.paint('red', was)} → {out.paint('green', new)}"
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown(name: str, value: Any, limit: int = _LONGEST) -> str:
     """A value as it is sent, with its unit, not rounded."""
     if value is None:
         return "not set"
     value = without_secrets(value, name)
-    text = visible(value if isinstance(value, str) else to_json(value), _LONGEST)
+    text = visible(value if isinstance(value, str) else to_json(value), limit)
     if name == "chain_id" and value in CHAIN_NAMES:
         return f"{CHAIN_NAMES[value]} ({value})"
     if _NUMBER.fullmatch(text) and name.endswith("_pct"):  # as in tables

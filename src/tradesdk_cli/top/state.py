@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,8 @@ class Board:
         details: whole agents, by id; empty if that failed.
         streams: the state of each chain's stream.
         problem: why the last request failed; None if it did not.
-        read_at: when each part was read, by a monotonic clock.
+        now: Unix seconds by the clock of the service.
+        read_at: when each part was read, by that clock.
     """
 
     target: str = ""
@@ -44,10 +45,11 @@ class Board:
     streams: Mapping[str, str] = field(default_factory=dict)
     problem: str | None = None
     note: str = ""
+    now: Callable[[], float] = time.time
     read_at: Mapping[str, float] = field(default_factory=dict)
     _lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    def put(self, part: str, data: Any, key: str = "", *, at: float | None = None) -> None:
+    def put(self, part: str, data: Any, key: str = "") -> None:
         """Stores new data; `key` is the agent of `details` and the chain of `streams`."""
         with self._lock:
             if part == "signals":  # unique, newest first
@@ -58,7 +60,7 @@ class Board:
             elif part in ("agents", "positions") and self.chain is not None:
                 data = [item for item in data if item.get("chain_id") == self.chain]
             setattr(self, part, data)
-            self.read_at = {**self.read_at, part: time.monotonic() if at is None else at}
+            self.read_at = {**self.read_at, part: self.now()}
 
     def agent_rows(self) -> list[dict[str, Any]]:
         """One row per agent, with `open`, `unrealized_pnl_usd`, and its statistics.
