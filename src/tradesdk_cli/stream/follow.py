@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import typer
 
-from tradesdk import (
-    CheckpointError,
-    Connected,
-    Disconnected,
-    StreamEndedError,
-    StreamError,
-    StreamSignal,
-)
+from tradesdk import CheckpointError, Connected, Disconnected, StreamEndedError, StreamError, StreamSignal
 from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import OTHER, SERVER, STREAM_ENDED, CliError, ClosedPipe, ConfigProblem, Interrupted
 from tradesdk_cli.explain import next_step
@@ -38,90 +32,75 @@ SETTLE = 3.0
 _EARLY = "ended before all that was missed was read from the history"
 
 
-def follow(
-    out: Output,
-    delivery: Delivery,
-    bookmark: Bookmark,
-    open_stream: Callable[..., AbstractContextManager[Stream]],
-    *,
-    back: bool,
-    duration: float | None,
-    idle: float | None,
-) -> None:
-    """Delivers the signals of a stream until the end, and prints the sum.
-
-    `back`: it begins in the past. `duration` and `idle` are in seconds.
-    """
-    running = _Running(back)
-    out.log = "events"
-    reason = None
-    try:
-        with deferring(running.ends) as deferral:
-            try:
-                with _explained(), bookmark.opened(open_stream) as running.stream:
-                    try:
-                        reason = running.deliver(out, delivery, bookmark, deferral, duration, idle)
-                    finally:
-                        running.stats, running.stream = running.stream.stats, None
-            except KeyboardInterrupt as interrupt:
-                out.after_ctrl_c()
-                raise Interrupted(interrupt) from None
-    except ClosedPipe:
-        raise
-    except BaseException as error:
-        if running.stats is not None or isinstance(error, Interrupted):  # else there is only the error
-            running.summary(delivery, bookmark.goes_on)
-        raise
-    if reason == "unread":
-        raise ClosedPipe
-    running.summary(delivery, bookmark.goes_on)
-    if delivery.commands_failed:
-        raise typer.Exit(OTHER)
-
-
-class _Running:
-    """A stream while it is followed.
+@dataclass
+class Following:
+    """A stream, followed to its end.
 
     Attributes:
-        stream: the stream; None before, and after the end, when it always has something to catch up.
+        open_stream: opens it, given its checkpoint.
+        back: past signals are needed: it begins there, or the connection was lost.
+        duration: the maximum time, in seconds.
+        idle: seconds without a signal after which it ends.
+        stream: None before, and after the end, when it always has something to catch up.
         stats: its sums, at the end.
         catching_up: when it was stopped, requested or missed signals were perhaps not read yet.
     """
 
-    stream: Stream | None = None
-    stats: StreamStats | None = None
-    catching_up = False
+    out: Output
+    delivery: Delivery
+    bookmark: Bookmark
+    open_stream: Callable[..., AbstractContextManager[Stream]]
+    back: bool
+    duration: float | None
+    idle: float | None
+    stream: Stream | None = field(default=None, init=False)
+    stats: StreamStats | None = field(default=None, init=False)
+    catching_up: bool = field(default=False, init=False)
 
-    def __init__(self, back: bool) -> None:
-        """`back`: past signals are needed: it begins there, or the connection was lost."""
-        self._back = back
+    def run(self) -> None:
+        """Delivers its signals until the end, and prints the sum."""
+        self.out.log = "events"
+        reason = None
+        try:
+            with deferring(self._ends) as deferral:
+                try:
+                    with _explained(), self.bookmark.opened(self.open_stream) as self.stream:
+                        try:
+                            reason = self._deliver(self.stream, deferral)
+                        finally:
+                            self.stats, self.stream = self.stream.stats, None
+                except KeyboardInterrupt as interrupt:
+                    self.out.after_ctrl_c()
+                    raise Interrupted(interrupt) from None
+        except ClosedPipe:
+            raise
+        except BaseException as error:
+            if self.stats is not None or isinstance(error, Interrupted):  # else there is only the error
+                self._summary()
+            raise
+        if reason == "unread":
+            raise ClosedPipe
+        self._summary()
+        if self.delivery.commands_failed:
+            raise typer.Exit(OTHER)
 
-    def ends(self) -> None:
+    def _ends(self) -> None:
         """It is about to end. May be called from any thread, and by a signal handler."""
         stream = self.stream
-        if stream is not None and self._back and stream.catching_up:
+        if stream is not None and self.back and stream.catching_up:
             self.catching_up = True
 
-    def deliver(
-        self,
-        out: Output,
-        delivery: Delivery,
-        bookmark: Bookmark,
-        deferral: DeferInterrupt,
-        duration: float | None,
-        idle: float | None,
-    ) -> str | None:
+    def _deliver(self, stream: Stream, deferral: DeferInterrupt) -> str | None:
         """Why it ended: as `Watchdog.reason`, or None after the requested number."""
-        stream = self.stream
-        assert stream is not None  # noqa: S101  # it was opened
+        out, delivery = self.out, self.delivery
 
         def stop() -> None:
-            self.ends()
+            self._ends()
             out.log = "none"  # from now on, it is we who disconnect
             stream.close()
 
         delivery.begin()
-        with Watchdog(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up) as watch:
+        with Watchdog(stop, out.stdout, self.duration, self.idle, busy=lambda: stream.catching_up) as watch:
             watch.idle()
             for item in stream:
                 if isinstance(item, StreamSignal):
@@ -132,32 +111,31 @@ class _Running:
                     quick = out.file is not None and not delivery.wanted.commands
                     with deferral.shut() if quick else nullcontext():
                         delivery.signal(event)
-                        bookmark.ack(stream, item)
+                        self.bookmark.ack(stream, item)
                     if delivery.signals == delivery.wanted.count:
                         break
                     watch.idle()
                 elif watch.reason is None and isinstance(item, Disconnected):  # a later one is ours
-                    self._back = True
+                    self.back = True
                     watch.working()
                 elif watch.reason is None and isinstance(item, Connected):
                     watch.idle()
         return watch.reason
 
-    def summary(self, delivery: Delivery, goes_on: str) -> None:
-        """Prints the sum; `goes_on` is the command that continues, for people."""
+    def _summary(self) -> None:
         stats = self.stats
         if stats is None:
-            delivery.summary("never connected", connects=0)
+            self.delivery.summary("never connected", connects=0)
             return
         parts = (
             (f"connected {stats.connects} times", stats.connects > 1),
             (plural(stats.duplicates, "duplicates") + " dropped", stats.duplicates),
             (f"{stats.invalid} unreadable", stats.invalid),
             (plural(stats.gaps, "gaps"), stats.gaps),
-            (f"{_EARLY}; {goes_on} continues there", self.catching_up),
+            (f"{_EARLY}; {self.bookmark.goes_on} continues there", self.catching_up),
         )
         counts = {name: getattr(stats, name) for name in ("connects", "duplicates", "filtered", "invalid", "gaps")}
-        delivery.summary(*(text for text, there in parts if there), **counts, catching_up=self.catching_up)
+        self.delivery.summary(*(text for text, there in parts if there), **counts, catching_up=self.catching_up)
 
 
 @contextmanager

@@ -26,10 +26,9 @@ class Watchdog:
         self,
         stop: Callable[[], object],
         stdout: TextIO,
-        *,
-        duration: float | None = None,
-        idle: float | None = None,
-        busy: Callable[[], bool] = lambda: False,
+        duration: float | None,
+        idle: float | None,
+        busy: Callable[[], bool],
     ) -> None:
         """Times are in seconds. While `busy` returns True, the stream does not count as idle."""
         self.reason: str | None = None
