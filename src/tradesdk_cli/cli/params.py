@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -16,6 +16,8 @@ from tradesdk_cli.choices import CHAINS, FORMATS, Format
 from tradesdk_cli.cli.group import GLOBAL_PANEL, remember
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.text import one_line
+
+T = TypeVar("T", int, float)
 
 _AGO = re.compile(r"(\d{1,6})([smhd])")
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)")
@@ -69,30 +71,26 @@ def parse_time(value: str) -> Instant:
 
 def whole(least: int | None = None, most: int | None = None) -> Callable[[str | int], int]:
     """A parser for a whole number within bounds."""
-
-    def read(value: str | int) -> int:
-        try:
-            number = int(value)
-        except ValueError:
-            raise typer.BadParameter(f"{str(value)!r} is not a whole number") from None
-        _within(number, least, most)
-        return number
-
-    return read
+    return _parser(int, "a whole number", least, most)
 
 
 def number(least: float | None = None, most: float | None = None) -> Callable[[str | float], float]:
     """A parser for a finite number within bounds."""
+    return _parser(float, "a number: write digits, without a unit", least, most)
 
-    def read(value: str | float) -> float:
+
+def _parser(kind: Callable[[Any], T], what: str, least: T | None, most: T | None) -> Callable[[Any], T]:
+    def read(value: Any) -> T:
         try:
-            amount = float(value)
+            found = kind(value)
         except ValueError:
-            raise typer.BadParameter(f"{str(value)!r} is not a number: write digits, without a unit") from None
-        if not math.isfinite(amount):
+            raise typer.BadParameter(f"{str(value)!r} is not {what}") from None
+        if not math.isfinite(found):
             raise typer.BadParameter(f"a finite number is needed, not {value}")
-        _within(amount, least, most)
-        return amount
+        if (least is not None and found < least) or (most is not None and found > most):
+            bounds = f"not from {least} to {most}" if None not in (least, most) else f"less than {least}"
+            raise typer.BadParameter(f"{found} is {bounds if least is not None else f'more than {most}'}")
+        return found
 
     return read
 
@@ -104,14 +102,6 @@ def unix_or_date(least: float | None = None) -> Callable[[str | float], float]:
         return parse_time(str(value)).seconds if re.match(r"\d{4}-", str(value)) else number(least)(value)
 
     return read
-
-
-def _within(value: float, least: float | None, most: float | None) -> None:
-    if (least is None or value >= least) and (most is None or value <= most):
-        return
-    if least is not None and most is not None:
-        raise typer.BadParameter(f"{value} is not from {least} to {most}")
-    raise typer.BadParameter(f"{value} is less than {least}" if least is not None else f"{value} is more than {most}")
 
 
 _chain = typer.Option(

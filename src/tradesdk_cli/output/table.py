@@ -76,11 +76,10 @@ def fitted(columns: Sequence[Column], grid: Grid, width: int | None) -> tuple[Ta
     """The table of the columns that fit within `width`, None if the required ones do not; and the left-out columns."""
     shown, widths = _fit(columns, grid, width)
     for of_each in (False, True):
-        if len(shown) < len(columns) and (not of_each or not shown):
+        if len(shown) < len(columns) and not (of_each and shown):
             shortened = _with_short_ids(columns, grid, of_each=of_each)
-            short_shown, short_widths = _fit(columns, shortened, width)
-            if len(short_shown) > len(shown):
-                grid, shown, widths = shortened, short_shown, short_widths
+            if len((found := _fit(columns, shortened, width))[0]) > len(shown):
+                grid, (shown, widths) = shortened, found
     if not shown:
         return None, []
     hidden = [c.heading for i, c in enumerate(columns) if i not in shown and not _is_empty(grid, i)]
@@ -93,14 +92,13 @@ def _fit(columns: Sequence[Column], grid: Grid, width: int | None) -> tuple[list
     widths = [max(cell_len(c.heading), *(cell_len(line[i].plain) for line in grid)) for i, c in enumerate(columns)]
     if width is None:
         return shown, widths
-    whole = widths
-    texts = [column.kind if column.kind in _TEXTS and not column.whole else "" for column in columns]
-    widths = [min(w, _TEXT_WIDTH) if text else w for w, text in zip(widths, texts, strict=True)]
-    floors = [
-        max(_TEXT_FLOOR, len(c.heading)) if text == "text" else w
-        for w, c, text in zip(widths, columns, texts, strict=True)
-    ]
-    least = list(map(min, widths, floors))
+    whole = list(widths)
+    least = list(whole)
+    for i, column in enumerate(columns):
+        if column.kind in _TEXTS and not column.whole:
+            least[i] = widths[i] = min(whole[i], _TEXT_WIDTH)
+        if column.kind == "text" and not column.whole:
+            least[i] = min(widths[i], max(_TEXT_FLOOR, len(column.heading)))
     empty = [_is_empty(grid, i) for i in shown]
 
     def excess(needed: list[int]) -> int:
@@ -164,14 +162,11 @@ class GrowingTable:
         """`sample` has the lengths of ids; `width` is in cells, None without a limit; `unix`: times in Unix seconds."""
         self._columns = columns
         self._now: Literal["unix"] | None = "unix" if unix else None
-        self._short = self._brief = False
-        self._shown, self._widths = _fit(columns, [self._usual(sample)], width)
-        if len(self._shown) < len(columns):
-            self._short = True
+        for self._short, self._brief in ((False, False), (True, False), (True, True)):
             self._shown, self._widths = _fit(columns, [self._usual(sample)], width)
-        if any(column.kind == "price" and i not in self._shown for i, column in enumerate(columns)):
-            self._brief = True  # the time of day, instead of the price
-            self._shown, self._widths = _fit(columns, [self._usual(sample)], width)
+            hidden = [column.kind for i, column in enumerate(columns) if i not in self._shown]
+            if not hidden or (self._short and "price" not in hidden):  # else the time of day, and the price
+                break
         self._shown = self._shown or [i for i, c in enumerate(columns) if not c.optional]  # the terminal wraps lines
 
     @property
