@@ -353,7 +353,7 @@ def test_a_stream_says_once_that_its_query_names_no_field(trade: Terminal, strea
 
 def test_a_selection_copies_what_it_changes() -> None:
     item = {"a": {"b": 1, "c": 2}, "x.y": 3}
-    assert Selection(None, ("a", "a.b", "x.y")).pick([item]) == [item]
+    assert Selection(None, ("a", "a.b", "x.y")).pick(item) == item
     assert item == {"a": {"b": 1, "c": 2}, "x.y": 3}
     with pytest.raises(UsageProblem):
         Selection(None, ("a.d",)).look_at([item])

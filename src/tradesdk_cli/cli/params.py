@@ -95,13 +95,9 @@ def _parser(kind: Callable[[Any], T], what: str, least: T | None, most: T | None
     return read
 
 
-def unix_or_date(least: float | None = None) -> Callable[[str | float], float]:
+def unix_or_date(value: str | float) -> float:
     """A time of the mock's clock: Unix seconds, a date, or a time with its zone. No ages: those use the run's clock."""
-
-    def read(value: str | float) -> float:
-        return parse_time(str(value)).seconds if re.match(r"\d{4}-", str(value)) else number(least)(value)
-
-    return read
+    return parse_time(str(value)).seconds if re.match(r"\d{4}-", str(value)) else number()(value)
 
 
 _chain = typer.Option(

@@ -61,7 +61,7 @@ class Lines:
         elif self.form in ROWS:
             self._out.write(self._of_rows(*self._out.flat([value])))
         else:
-            self._out.write(self._out.json(*selection.pick([value])) + "\n")
+            self._out.write(self._out.json(selection.pick(value)) + "\n")
         if self._count is not None:
             self._count += 1
 

@@ -144,7 +144,7 @@ class Output(Notes):
 
         In JSON and NDJSON, a page is written before the next one is fetched.
         """
-        hidden = ""
+        hidden: list[str] = []
         if self.selection.asks:
             items = [item for page in pages for item in page]
             count = len(items)
@@ -152,12 +152,12 @@ class Output(Notes):
             self._value(value)
             self._note_nothing(items, value)
         else:
-            count, hidden = self._list(columns, pages)
+            count = self._list(columns, pages, hidden)
         if count == 0:
             self.note(empty)
         parts, fields = foot()
         if hidden:
-            parts = [*parts, f"not shown: {hidden} (-o json has all)"]
+            parts = [*parts, f"not shown: {', '.join(hidden)} (-o json has all)"]
         if parts:
             self.note(*parts, **fields)
 
@@ -171,10 +171,10 @@ class Output(Notes):
         """Prints an object, or the result of the query."""
         form = self.format_for(many=False)
         if isinstance(value, list):
-            self._list((), [value])
+            self._list((), [value], [])
         else:
             self.selection.look_at([value])
-            [picked] = self.selection.pick([value])
+            picked = self.selection.pick(value)
             if form in ROWS:
                 self._result(self._texts(form, (), [[value]], []))
             elif form != "table":
@@ -193,9 +193,8 @@ class Output(Notes):
             if unknown or (self.on_terminal and not value):
                 self.event("nothing_selected", f"the query selected nothing{f': {unknown}' if unknown else ''}")
 
-    def _list(self, columns: Sequence[Column], pages: Iterable[list[Any]]) -> tuple[int, str]:
-        """Prints a list. Returns the number of items, and the headings of columns that did not fit."""
-        hidden: list[str] = []
+    def _list(self, columns: Sequence[Column], pages: Iterable[list[Any]], hidden: list[str]) -> int:
+        """Prints a list. Returns the number of items. `hidden` receives the headings of columns that did not fit."""
         count = 0
 
         def looked_at() -> Iterator[list[Any]]:
@@ -205,21 +204,21 @@ class Output(Notes):
                 count += len(page)
                 yield page
 
-        texts = self._texts(self.format_for(many=True), columns, looked_at(), hidden)
-        self._result(texts, lambda: count)
-        return count, ", ".join(hidden)
+        self._result(self._texts(self.format_for(many=True), columns, looked_at(), hidden), lambda: count)
+        return count
 
     def _texts(
         self, form: str, columns: Sequence[Column], pages: Iterable[list[Any]], hidden: list[str]
     ) -> Iterator[str]:
-        """A list in a format, in pieces. `hidden` receives the headings of columns that did not fit."""
+        """A list in a format, in pieces."""
         if form in ("json", "ndjson"):
             begin = "["
-            for page in map(self.selection.pick, filter(None, pages)):
+            for page in filter(None, pages):
+                picked = list(map(self.selection.pick, page))
                 if form == "ndjson":
-                    yield "".join(f"{self.json(item)}\n" for item in page)
+                    yield "".join(f"{self.json(item)}\n" for item in picked)
                 else:
-                    yield begin + self.json(page, indent=2)[1:-2]  # without brackets and the last line break
+                    yield begin + self.json(picked, indent=2)[1:-2]  # without brackets and the last line break
                     begin = ","
             if form == "json":
                 yield "\n]\n" if begin == "," else "[]\n"

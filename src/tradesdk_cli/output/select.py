@@ -97,12 +97,9 @@ class Selection:
             return flatten(item)
         return flatten({name: _at(item, self._paths[name]) for name in self.fields})
 
-    def pick(self, items: list[Any]) -> list[Any]:
-        """The same fields, nested as in each of `items`; anything but an object is unchanged."""
-        return [self._picked(item) for item in items] if self.fields else items
-
-    def _picked(self, item: Any) -> Any:
-        if not isinstance(item, dict):
+    def pick(self, item: Any) -> Any:
+        """The same fields, nested as in `item`; anything but an object is unchanged."""
+        if not self.fields or not isinstance(item, dict):
             return item
         picked: dict[str, Any] = {}
         for name in self.fields:
