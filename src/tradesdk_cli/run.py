@@ -93,10 +93,7 @@ class Run:
     def connect(self, base_url: str, key: str, http: Any = None) -> TradeClient:
         """A client for this address with this key, whatever the settings are; closed at the end.
 
-        `http` is its own client.
-
-        Raises:
-            ConfigError, ConfigProblem: an address or a key that cannot be used.
+        `http` is its own client. Raises ConfigError or ConfigProblem if the address or the key cannot be used.
         """
         from tradesdk import TradeClient
 
@@ -248,15 +245,12 @@ def run_with(ctx: typer.Context, settings: Settings) -> Iterator[Run]:
     opened = Run(settings, Output(settings, os.environ))
     idcache.listen(opened.out.on_terminal)  # no completion for ids in the output of scripts
     with opened.stack:
+        opened.stack.callback(idcache.keep, settings)
         if settings.debug or settings.curl:
             from tradesdk_cli.diagnostics import watching
 
             opened.stack.enter_context(watching(opened.out))
-        try:
-            yield opened
-        finally:
-            if idcache.wanted:
-                idcache.keep(settings)
+        yield opened
 
 
 def wire(model: Any) -> dict[str, Any]:
@@ -268,12 +262,10 @@ def wire_all(models: Iterable[Any]) -> list[dict[str, Any]]:
     """The same for a list of models of one class."""
     from tradesdk_cli import idcache
 
-    name, dumped = "", []
-    for model in models:
-        name = type(model).__name__
-        dumped.append(model.model_dump(mode="json", exclude_unset=True))
-    if idcache.wanted:
-        idcache.note(name.partition("[")[0], dumped)
+    models = list(models)
+    dumped = [model.model_dump(mode="json", exclude_unset=True) for model in models]
+    if idcache.wanted and models:
+        idcache.note(type(models[0]).__name__.partition("[")[0], dumped)
     return dumped
 
 

@@ -21,11 +21,7 @@ _LARGEST = 20_000
 
 
 def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a tool, checked by its schema.
-
-    Raises:
-        Fault: `invalid_arguments`, with the first invalid one.
-    """
+    """The arguments of a tool, checked by its schema; a fault names the first invalid one."""
     from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has none
 
     given: dict[str, Any] = _usual(arguments, tool.input_schema)

@@ -26,11 +26,7 @@ class SessionLimit:
         return max(0, self.limit - self.spent)
 
     def check(self, purchase: str, price: int) -> None:
-        """Refuse a purchase above the limit, before a person is asked.
-
-        Raises:
-            Fault: `over_session_limit`.
-        """
+        """Refuse a purchase above the limit (`over_session_limit`), before a person is asked."""
         if price - self._counted.get(purchase, 0) > self.left:
             left, limit = dollars(usd(self.left)), dollars(usd(self.limit))
             raise own(
@@ -39,11 +35,7 @@ class SessionLimit:
             )
 
     def take(self, purchase: str, price: int) -> bool:
-        """Count a purchase; False if it was counted before.
-
-        Raises:
-            Fault: `over_session_limit`.
-        """
+        """Count a purchase, if the limit allows it; False if it was counted before."""
         self.check(purchase, price)
         before = self._counted.get(purchase, 0)
         self._counted[purchase] = max(price, before)

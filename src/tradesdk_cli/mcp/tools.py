@@ -91,11 +91,7 @@ class Toolbox:
         await self._writes.finish()
 
     async def call(self, name: str, arguments: Mapping[str, Any], *, within: float | None = None) -> Answer:
-        """The result of a tool.
-
-        Raises:
-            Fault: the reason, and the next step.
-        """
+        """The result of a tool, or a `Fault` with the reason and the next step."""
         tool = self.tools.get(name)
         if tool is None:
             raise own("unknown_tool", f"this session has no such tool; it has {', '.join(self.tools)}")

@@ -12,25 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Literal
 
-    Kind = Literal[
-        "id",
-        "text",
-        "state",
-        "number",
-        "share",
-        "usd",
-        "price",
-        "trigger",
-        "rate",
-        "pnl",
-        "change",
-        "to_stop",
-        "to_profit",
-        "percent",
-        "time",
-        "moment",
-        "chain",
-    ]
+    Money = Literal["usd", "price", "trigger", "rate", "pnl"]
+    Percent = Literal["percent", "change", "to_stop", "to_profit"]
+    Kind = Literal["id", "text", "state", "chain", "time", "moment", "number", "share"] | Money | Percent
     """`time` may be relative, `moment` never; `to_stop` and `to_profit` are distances in percent; a `trigger` is a
     price that sells a position, 0: none.
     """

@@ -51,11 +51,7 @@ class Output(Notes):
     """The output of one run."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
-        """Opens nothing yet.
-
-        Raises:
-            UsageProblem: `--query` is invalid, or `--out` cannot be written. Nothing has been sent yet.
-        """
+        """Opens nothing yet, but refuses an invalid `--query`, and an `--out` that cannot be written."""
         super().__init__(settings, environ)
         self.now: Callable[[], float] = time.time
         """Unix seconds by the clock of the service, for relative times."""
