@@ -195,11 +195,9 @@ def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | N
     new = _shown(name, value)
     if before is None:
         return new
-    old = before.get(name)
-    if name in before and old == value:
+    if name in before and before[name] == value:
         return f"{new} {out.paint('dim', '(unchanged)')}"
-    was = _shown(name, old)
-    return f"{out.paint('red', was)} → {out.paint('green', new)}"
+    return f"{out.paint('red', _shown(name, before.get(name)))} → {out.paint('green', new)}"
 
 
 def _shown(name: str, value: Any, limit: int = _LONGEST) -> str:

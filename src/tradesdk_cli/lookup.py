@@ -67,9 +67,7 @@ def reached(run: Run, kind: Kind, text: str, read: Callable[[str], T]) -> T:
         try:
             return read(text)
         except (NotFoundError, RefusedByMock) as error:
-            if error.status != 404:
-                raise
-            if _is_whole(kind, text):
+            if error.status != 404 or _is_whole(kind, text):
                 raise
             missing = error
     try:

@@ -14,11 +14,12 @@ import anyio
 import anyio.to_thread
 
 from tradesdk import APIError, NotFoundError, PaymentOutcomeUnknownError, PaymentStage, TradeError
+from tradesdk_cli.choices import CHAINS
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.mcp.answers import NOTE, fault_of, finished, inside, marked, opened, own, page
 from tradesdk_cli.mcp.approvals import Action, Approvals, approvals_file
 from tradesdk_cli.mcp.arguments import body_of, call_of, checked, moment, walk_of
-from tradesdk_cli.mcp.catalog import CHAINS, FEW_ROWS, MOST_ROWS, Scope, Tool, tools
+from tradesdk_cli.mcp.catalog import FEW_ROWS, MOST_ROWS, Scope, Tool, tools
 from tradesdk_cli.mcp.spending import SessionLimit
 from tradesdk_cli.mcp.topics import topic
 from tradesdk_cli.mcp.writing import Writes

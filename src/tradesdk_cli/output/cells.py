@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from decimal import Decimal
 
 from rich.text import Text
 
 from tradesdk_cli.choices import CHAIN_NAMES
-from tradesdk_cli.output.formats import as_time, seconds_of
+from tradesdk_cli.output.formats import as_time, seconds_of, utc
 from tradesdk_cli.text import to_json, visible
 
 TYPE_CHECKING = False
@@ -118,10 +117,8 @@ def price(value: float) -> str:
 
 def moment(seconds: float) -> str:
     """Unix seconds as UTC, to the second; out of the calendar's range, the number itself."""
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%SZ}"
-    except (ValueError, OverflowError, OSError):
-        return str(seconds)
+    found = utc(seconds)
+    return str(seconds) if found is None else f"{found:%Y-%m-%d %H:%M:%SZ}"
 
 
 def ago(seconds: float, now: float) -> str:

@@ -70,6 +70,14 @@ def seconds_of(value: Any) -> float | None:
     return None if found.tzinfo is None else found.timestamp()
 
 
+def utc(seconds: float) -> datetime | None:
+    """Unix seconds in UTC; None out of the calendar's range."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def as_time(value: Any, times: Times) -> Any:
     """A time in the requested form; anything else is unchanged."""
     seconds = seconds_of(value)
@@ -77,10 +85,8 @@ def as_time(value: Any, times: Times) -> Any:
         return value
     if times == "unix":
         return int(seconds) if seconds == int(seconds) else seconds
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
-    except (ValueError, OverflowError, OSError):
-        return value
+    moment = utc(seconds)
+    return value if moment is None else moment.isoformat().replace("+00:00", "Z")
 
 
 def with_times(value: Any, times: Times) -> Any:

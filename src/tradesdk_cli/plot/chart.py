@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 import textwrap
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 from rich.text import Text
 
+from tradesdk_cli.output.formats import utc
 from tradesdk_cli.text import is_unicode, visible
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ class Chart:
     line: str
     marks: Sequence[Mark] = ()
     base: float | None = None
-    notes: Sequence[str] = field(default=())
+    notes: Sequence[str] = ()
 
 
 def draw(chart: Chart, width: int, height: int, *, ascii_only: bool = False) -> list[Text]:
@@ -190,9 +190,7 @@ def _time_axis(canvas: _Canvas) -> str:
 
 def _moment(at: float, step: int) -> str:
     """Labels of times, with the date at the start of a day or when alone; months are names, to avoid confusion."""
-    try:
-        moment = datetime.fromtimestamp(at, UTC)
-    except (ValueError, OverflowError, OSError):
+    if (moment := utc(at)) is None:
         return str(at)
     if step == 0:
         return f"{moment:%d %b %Y %H:%M}"
