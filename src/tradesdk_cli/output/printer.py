@@ -241,14 +241,7 @@ class Output(Notes):
             for text in texts:
                 self.write(text)
             return
-        self.file.begin()
-        try:
-            for text in texts:
-                self.file.write(text)
-            place = self.file.commit(partly=self.partly)
-        except BaseException:
-            self.file.forget()
-            raise
+        place = self.file.replace(texts, lambda: self.partly)
         found = {} if items is None else {"items": items()}
         what = "" if items is None else f"{plural(found['items'], 'items')} "
         kept = f"; {self.destination} is as it was" if self.partly else ""
@@ -266,10 +259,7 @@ class Output(Notes):
     def write(self, text: str) -> None:
         """Prints text: a result or a part of one."""
         if self.file is not None:
-            if self.file.is_open:
-                self.file.write(text)
-            else:
-                self._result([text])
+            self._result([text])
             return
         if self.progress is not None:
             self.progress.wipe()
