@@ -179,6 +179,6 @@ def _member(
     def kept(signal: Any) -> bool:
         return (least is None or signal.confidence >= least) and (keep is None or keep(signal))
 
-    lease = 60 + sum(command.timeout for command in wanted.commands)
+    lease = 60 + sum(command.timeout for command in wanted.commands or ())
     options = {"chain": chain, "group": group, "since": since, "client": run.client, "url": url, "lease": lease}
     return Bookmark(None, needed=True), partial(group_stream, kept, **options)

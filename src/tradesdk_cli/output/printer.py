@@ -122,11 +122,14 @@ class Output(Notes):
 
     # Results
 
-    def one(self, item: Item) -> None:
-        """Prints one object."""
+    def one(self, item: Any) -> None:
+        """Prints one object, or what the query selects from it; notes on stderr that it selects nothing."""
         value = self.selection.search(item)
         self._value(value)
-        self._note_nothing(item, value)
+        if self.selection.asks and item and is_nothing(value):
+            unknown = self.selection.unknown(item)
+            if unknown or (self.on_terminal and not value):
+                self.event("nothing_selected", f"the query selected nothing{f': {unknown}' if unknown else ''}")
 
     def many(
         self,
@@ -144,9 +147,7 @@ class Output(Notes):
         if self.selection.asks:
             items = [item for page in pages for item in page]
             count = len(items)
-            value = self.selection.search(items)
-            self._value(value)
-            self._note_nothing(items, value)
+            self.one(items)
         else:
             count = self._list(columns, pages, hidden)
         if count == 0:
@@ -181,13 +182,6 @@ class Output(Notes):
                 self.draw(lambda console: render_one(console, picked, self.width, self._clock))
             else:
                 self.write(in_words(value) + "\n")
-
-    def _note_nothing(self, items: Any, value: Any) -> None:
-        """Prints that the query selected nothing: for people, and where it names a field that nothing has."""
-        if self.selection.asks and items and is_nothing(value):
-            unknown = self.selection.unknown(items)
-            if unknown or (self.on_terminal and not value):
-                self.event("nothing_selected", f"the query selected nothing{f': {unknown}' if unknown else ''}")
 
     def _list(self, columns: Sequence[Column], pages: Iterable[list[Any]], hidden: list[str]) -> int:
         """Prints a list. Returns the number of items. `hidden` receives the headings of columns that did not fit."""

@@ -108,11 +108,11 @@ class Following:
                     with deferral.shut():  # an exception within the model's code would become another error
                         event = {"type": item.type} | item.model_dump(mode="json", exclude_unset=True)
                     # A signal written to a file is always acknowledged, even at Ctrl-C: else it would be written twice.
-                    quick = out.file is not None and not delivery.wanted.commands
+                    quick = out.file is not None and not delivery.commands
                     with deferral.shut() if quick else nullcontext():
                         delivery.signal(event)
                         self.bookmark.ack(stream, item)
-                    if delivery.signals == delivery.wanted.count:
+                    if delivery.signals == delivery.count:
                         break
                     watch.idle()
                 elif watch.reason is None and isinstance(item, Disconnected):  # a later one is ours
