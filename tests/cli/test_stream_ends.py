@@ -15,7 +15,7 @@ import pytest
 
 from tradesdk import RetryPolicy
 from tradesdk.models._types import _unix_seconds
-from tradesdk_cli.stream.watchdog import Watchdog
+from tradesdk_cli.stream.follow import Watchdog
 from tradesdk_mock import MockServer
 
 from ._streams import (

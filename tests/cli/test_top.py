@@ -15,8 +15,7 @@ from rich.console import Console
 from tradesdk import InvalidArgumentError, RateLimit
 from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.top import reader, view
-from tradesdk_cli.top.reader import Source
-from tradesdk_cli.top.state import SIGNALS_KEPT, Board
+from tradesdk_cli.top.reader import SIGNALS_KEPT, Board, Source
 from tradesdk_cli.top.view import divide, draw, header
 
 from .. import _answers

@@ -20,9 +20,8 @@ from tradesdk_cli.mcp.answers import NOTE, fault_of, finished, inside, marked, o
 from tradesdk_cli.mcp.approvals import Action, Approvals, approvals_file
 from tradesdk_cli.mcp.arguments import body_of, call_of, checked, moment, walk_of
 from tradesdk_cli.mcp.catalog import FEW_ROWS, MOST_ROWS, Scope, Tool, tools
-from tradesdk_cli.mcp.spending import SessionLimit
 from tradesdk_cli.mcp.topics import topic
-from tradesdk_cli.mcp.writing import Writes
+from tradesdk_cli.mcp.writing import SessionLimit, Writes
 from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.pay.calls import verb_of
 from tradesdk_cli.pay.rows import brief, spending_fields

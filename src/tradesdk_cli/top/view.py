@@ -25,8 +25,7 @@ from tradesdk_cli.output.columns import TO_PROFIT, TO_STOP, Column, columns
 from tradesdk_cli.output.table import fitted
 from tradesdk_cli.plot.chart import cut, shows_ascii_only
 from tradesdk_cli.text import one_line, plural, visible
-from tradesdk_cli.top.reader import HeldOutput, Source, chains_of, read, skipped
-from tradesdk_cli.top.state import Board, Item
+from tradesdk_cli.top.reader import Board, HeldOutput, Item, Source, chains_of, read, skipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
