@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import typer
 
-    from tradesdk import AsyncTradeClient, Ledger, RateLimit, TradeClient
+    from tradesdk import AsyncTradeClient, Ledger, TradeClient
     from tradesdk.fleet import FleetRateLimiter
     from tradesdk_cli.cli.params import Instant
     from tradesdk_cli.config.settings import Settings
@@ -109,14 +109,17 @@ class Run:
         return self.made(kind, api_key=key, base_url=base_url, http_client=http, rate_limiter=limiter)
 
     def made(self, kind: Callable[..., T], **options: Any) -> T:
-        """A client of the SDK with the settings of this run, whose waits are printed."""
-        from tradesdk_cli.retries import QUICK, OneMoreTry
+        """A client of the SDK with the settings of this run. Its waits are printed, and with `-v` its log."""
+        import logging
+
+        from tradesdk_cli.retries import QUICK, OneMoreTry, log_handler, say
 
         usual = {"timeout": self.settings.timeout or QUICK, "max_retries": self.settings.retries}
         client: Any = kind(retry=OneMoreTry(reached=lambda: client.rate_limit is not None), **(usual | options))
-        self.listen(lambda: client.rate_limit)
-        made: T = client
-        return made
+        least = logging.DEBUG if self.settings.verbose else logging.INFO
+        self._log_stack.close()  # a client made later knows the limit
+        self._log_stack.enter_context(log_handler(partial(say, self.out, lambda: client.rate_limit), least))
+        return client  # type: ignore[no-any-return]  # a `T`
 
     @cached_property
     def rate_limiter(self) -> FleetRateLimiter | None:
@@ -204,16 +207,6 @@ class Run:
         if start is not None and end is not None and start > end:
             raise UsageProblem("--since is later than --until", "nothing was sent; --help shows what is accepted")
         return start, end
-
-    def listen(self, limit: Callable[[], RateLimit | None]) -> None:
-        """Begins printing waits of the SDK, and with `-v` its log. `limit` returns a client's rate limit."""
-        import logging
-
-        from tradesdk_cli.retries import log_handler, say
-
-        least = logging.DEBUG if self.settings.verbose else logging.INFO
-        self._log_stack.close()  # a client made later knows the limit
-        self._log_stack.enter_context(log_handler(partial(say, self.out, limit), least))
 
     def show(self, model: Any) -> None:
         """Prints one model."""

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tradesdk import (
@@ -47,6 +46,7 @@ class Board:
     Attributes:
         target: the service, for people.
         chain: the only chain to show; None: all.
+        money: today's spending on market data, and what is left of the budget; or the `problem` with the ledger.
         details: whole agents, by id; empty if that failed.
         streams: the state of each chain's stream.
         problem: why the last request failed; None if it did not.
@@ -104,7 +104,7 @@ class Board:
         return rows
 
 
-_PAGE, _PAGES = 100, 5
+_PAGE, _MOST = 100, 500
 _SHARE, _USUAL_LIMIT = 3, 60
 _INTERVAL, _ROUND = 2.0, 60.0
 """Seconds between reads of positions, and of everything else."""
@@ -247,27 +247,19 @@ def read(run: Run, board: Board, job: str) -> None:
     """Reads one part of the board, named by a word and a key."""
     part, _, key = job.partition(" ")
     client = run.client
-
-    def pages(pager: Any, most: int) -> list[dict[str, Any]]:
-        return [item for page in islice(pager.pages(), most) for item in wire_all(page.data)]
-
     readers: dict[str, Callable[[], Any]] = {
         "account": lambda: wire(client.account.get()),
         "usage": lambda: wire(client.account.usage()),
-        "agents": lambda: pages(client.agents.list(limit=_PAGE), _PAGES),
-        "positions": lambda: pages(client.positions.list(limit=_PAGE), _PAGES),
+        "agents": lambda: wire_all(client.agents.list(limit=_PAGE, max_items=_MOST)),
+        "positions": lambda: wire_all(client.positions.list(limit=_PAGE, max_items=_MOST)),
         "details": lambda: wire(client.agents.get(key)),
         "signals": lambda: wire_all(client.signals.latest(chain=int(key), limit=50)),
     }
     board.put(part, readers[part](), key)
     board.put("limit", client.rate_limit)
     if part == "usage":
-        board.put("money", money(run))
-
-
-def money(run: Run) -> dict[str, Any]:
-    """Today's spending on market data, and what is left of the budget; or the `problem` with the ledger."""
-    try:
-        return spending_fields(run.ledger.spending(Budget.from_environment(), now=run.now()))
-    except (TradeError, CliError) as error:
-        return {"problem": one_line(str(error), 200)}
+        try:
+            money = spending_fields(run.ledger.spending(Budget.from_environment(), now=run.now()))
+        except (TradeError, CliError) as error:
+            money = {"problem": one_line(str(error), 200)}
+        board.put("money", money)
