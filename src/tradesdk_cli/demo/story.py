@@ -34,8 +34,6 @@ from tradesdk_cli.text import visible
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rich.console import Console
-
     from tradesdk import SignalStream
     from tradesdk.types import StreamItem
     from tradesdk_cli.output.columns import Column
@@ -55,26 +53,22 @@ class Screen:
         self._width = out.width or _WIDTH_IN_A_PIPE
         self._steps = 0
 
-    def title(self, text: str) -> None:
-        """The first line."""
-        self._print(Text(text, style="bold"))
-
     def step(self, title: str) -> None:
         """Begins a step."""
         self._steps += 1
-        self._print(Text())
-        self._print(Text.assemble((f"{self._steps:>2}  ", "cyan"), (title, "bold")))
+        self.print(Text())
+        self.print(Text.assemble((f"{self._steps:>2}  ", "cyan"), (title, "bold")))
 
     def call(self, code: str) -> None:
         """A call as code, with a comment after it or, if it is too long, below it."""
         line, sign, comment = code.partition("  # ")
         parts = [line, f"# {comment}"] if sign and len(code) > self._width - 2 * _INDENT else [code]
         for part in parts:
-            self._print(Text(part, style="dim"), _INDENT, _INDENT)
+            self.print(Text(part, style="dim"), _INDENT, _INDENT)
 
     def result(self, text: str, style: str = "") -> None:
         """A result."""
-        self._print(Text.assemble(("✓ ", "green"), (visible(text), style)), _INDENT, 2)
+        self.print(Text.assemble(("✓ ", "green"), (visible(text), style)), _INDENT, 2)
 
     def table(self, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
         """A few rows of a result."""
@@ -83,26 +77,23 @@ class Screen:
     def end(self, headline: str, tries: Sequence[tuple[str, str]]) -> None:
         """The last lines: a summary, and commands to try next."""
         for text in (Text(), Text(headline, style="bold green"), Text(), Text("Try next", style="bold")):
-            self._print(text)
+            self.print(text)
         width = max(len(command) for command, _ in tries)
         narrow = any(self._width < _INDENT + width + 2 + len(what) for _, what in tries)
         for command, what in tries:
             between = "\n  " if narrow else " " * (width + 2 - len(command))
-            self._print(Text.assemble((command, "cyan"), between, what), _INDENT)
+            self.print(Text.assemble((command, "cyan"), between, what), _INDENT)
         script = Path(sys.argv[0])
-        if (
-            script.name == "trade" and shutil.which("trade") is None
-        ):  # called by its path, without activating the environment
-            self._print(Text(f"(here trade is {script}; . {script.parent / 'activate'} puts it on the PATH)"), _INDENT)
+        if script.name == "trade" and shutil.which("trade") is None:  # called by its path, without the environment
+            self.print(Text(f"(here trade is {script}; . {script.parent / 'activate'} puts it on the PATH)"), _INDENT)
 
-    def _print(self, text: Text, indent: int = 0, hang: int = 0) -> None:
+    def print(self, text: Text, indent: int = 0, hang: int = 0) -> None:
         """Prints `text`, indented and wrapped; the next lines begin `hang` cells further right."""
 
-        def draw(console: Console) -> None:
-            for number, line in enumerate(text.wrap(console, self._width - indent - hang) or [Text()]):
-                print_line(console, Text(" " * (indent + hang * (number > 0))) + line)
-
-        self._out.draw(draw)
+        lines = text.wrap(self._out.console(), self._width - indent - hang) or [Text()]
+        for number, line in enumerate(lines):
+            line.pad_left(indent + hang * (number > 0))
+            self._out.draw(partial(print_line, line=line))
 
 
 START = 1_767_268_800.0
@@ -152,7 +143,7 @@ def run_tour(out: Output) -> None:
         TradeClient(api_key="mock_full_demo", base_url=server.url, clock=clock) as client,
     ):
         server.populate("demo", trades=_TRADES)
-        screen.title(f"trade demo: real calls to the mock service inside this process (seed {_SEED})")
+        screen.print(Text(f"trade demo: real calls to the mock service inside this process (seed {_SEED})", "bold"))
         names = _names(server) | {"client": client}
         try:
             _play(screen, names)

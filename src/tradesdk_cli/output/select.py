@@ -73,7 +73,8 @@ class Selection:
             return
         if not all(isinstance(item, dict) for item in items):
             raise UsageProblem("--fields wants objects, and the query selects none", "leave --fields out")
-        self._known = dict.fromkeys(path for item in items for path in _paths("", item)) | dict.fromkeys(more)
+        paths = (path for item in items for path in _names("", item, in_lists=False))
+        self._known = dict.fromkeys(chain(paths, more))
         self._check(self._known, items)
 
     def _check(self, known: Iterable[str], items: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -157,22 +158,15 @@ def is_nothing(value: Any) -> bool:
     return all(each is None if each is value else is_nothing(each) for each in inner)
 
 
-def _names(prefix: str, value: Any) -> Iterable[str]:
+def _names(prefix: str, value: Any, *, in_lists: bool = True) -> Iterable[str]:
     """The names of fields at any depth, below lists without their positions."""
-    if isinstance(value, list):
+    if isinstance(value, list) and in_lists:
         for inner in value:
             yield from _names(prefix, inner)
     elif isinstance(value, dict):
         for key, inner in value.items():
             yield f"{prefix}{key}"
-            yield from _names(f"{prefix}{key}.", inner)
-
-
-def _paths(prefix: str, item: Mapping[str, Any]) -> Iterable[str]:
-    for key, value in item.items():
-        yield f"{prefix}{key}"
-        if isinstance(value, dict):
-            yield from _paths(f"{prefix}{key}.", value)
+            yield from _names(f"{prefix}{key}.", inner, in_lists=in_lists)
 
 
 def names_of_model(model: Any, prefix: str = "") -> Iterable[str]:
