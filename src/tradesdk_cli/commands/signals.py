@@ -171,7 +171,7 @@ def _member(
     from tradesdk_cli.commands.fleet import url_of
     from tradesdk_cli.commands.lists import keeping
     from tradesdk_cli.stream.bookmark import Bookmark
-    from tradesdk_cli.stream.fleet import group_stream
+    from tradesdk_cli.stream.fleet import GroupStream
 
     url, least = url_of(run), filters["min_confidence"]
     keep = keeping(filters["token"], direction=filters["direction"])
@@ -181,4 +181,4 @@ def _member(
 
     lease = 60 + sum(command.timeout for command in wanted.commands or ())
     options = {"chain": chain, "group": group, "since": since, "client": run.client, "url": url, "lease": lease}
-    return Bookmark(None, needed=True), partial(group_stream, kept, **options)
+    return Bookmark(None, needed=True), partial(GroupStream, kept, **options)
