@@ -27,11 +27,9 @@ _LONGEST_SPAN = 366 * 86400.0
 
 def parse_chain(value: str) -> int:
     """The id of the chain `base`, `bnb`, `8453` or `56`."""
-    known = CHAINS.get(value.strip().lower())
-    if known is not None:
-        return known
-    if value in ("8453", "56"):
-        return int(value)
+    for name, number in CHAINS.items():
+        if value.strip().lower() in (name, str(number)):
+            return number
     raise typer.BadParameter(f"{value!r} is not a chain: write base (8453) or bnb (56)")
 
 
@@ -49,19 +47,17 @@ class Instant:
 
 def parse_time(value: str) -> Instant:
     """`1767225600`, `2026-01-01T00:00:00Z`, `2026-01-01` (UTC midnight), or `90m` (ago)."""
-    ago = _AGO.fullmatch(value)
-    if ago is not None:
+    if (ago := _AGO.fullmatch(value)) is not None:
         return Instant(int(ago[1]) * _SECONDS[ago[2]], ago=True)
     if re.fullmatch(r"\d{9,11}", value):
         return Instant(float(value))
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
-        message = (
+        raise typer.BadParameter(
             f"{value!r} is not a time: write Unix seconds, a date, a time with its zone such as 2026-01-01T12:00Z, "
             "or an age such as 90m"
-        )
-        raise typer.BadParameter(message) from None
+        ) from None
     if len(value) <= 10:
         return Instant(moment.replace(tzinfo=UTC).timestamp())
     if moment.tzinfo is None:

@@ -24,7 +24,7 @@ from tradesdk_cli.text import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any, Literal
 
     from rich.console import Console
@@ -204,23 +204,27 @@ def _render_blocks(console: Console, columns: Sequence[Column], grid: Grid, widt
         if number:
             print_line(console, Text())
         for column, content in zip(columns, line, strict=True):
-            # A whole text takes as many lines as it needs; none begins at the left edge, where names are.
-            at, lines = room + _GAP, [content]
-            if column.whole and width is not None and width >= at + _VALUE_FLOOR:
-                lines = [Text(part) for part in wrap(content.plain, width - at, break_on_hyphens=False)]
-            for part in _named(column.heading, lines[0], room, width):
-                print_line(console, part)
-            for rest in lines[1:]:
-                print_line(console, Text(" " * at) + rest)
+            _print_field(console, column.heading, content, room, width, wraps=column.whole)
 
 
-def _named(name: str, content: Text, room: int, width: int | None) -> Iterator[Text]:
-    """A field's name, and its value `room` cells from the left; a longer name moves only its own value."""
-    if width is not None and width < room + _GAP + _VALUE_FLOOR:
-        yield Text(name, style="bold")
-        yield Text(" " * _GAP) + content
-    else:
-        yield Text.assemble((name, "bold"), " " * max(0, room - cell_len(name)), " " * _GAP, content)
+def _print_field(
+    console: Console, name: str, content: Text, room: int, width: int | None, *, wraps: bool = False
+) -> None:
+    """A field's name, and its value `room` cells from the left; a longer name moves only its own value.
+
+    A value that `wraps` takes as many lines as it needs; none begins at the left edge, where names are.
+    """
+    at = room + _GAP
+    if width is not None and width < at + _VALUE_FLOOR:
+        print_line(console, Text(name, style="bold"))
+        print_line(console, Text(" " * _GAP) + content)
+        return
+    lines = [content]
+    if wraps and width is not None:
+        lines = [Text(part) for part in wrap(content.plain, width - at, break_on_hyphens=False)]
+    print_line(console, Text.assemble((name, "bold"), " " * max(_GAP, at - cell_len(name)), lines[0]))
+    for rest in lines[1:]:
+        print_line(console, Text(" " * at) + rest)
 
 
 def print_line(console: Console, line: Text) -> None:
@@ -247,8 +251,7 @@ def render_one(
         if width is not None and (size := len(content.plain)) > _VALUE_WIDTH:
             content.truncate(_VALUE_WIDTH, overflow="ellipsis")
             content.append(f" ({size:,} characters; -o json has them all)", style="dim")
-        for line in _named(name, content, room, width):
-            print_line(console, line)
+        _print_field(console, name, content, room, width)
     for name, key, value in fields:
         if _is_rows(value):
             print_line(console, Text())
