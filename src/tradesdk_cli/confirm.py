@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import Declined, Interrupted, UsageProblem
 from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.redact import without_secrets
-from tradesdk_cli.text import one_line, to_json, visible
+from tradesdk_cli.text import one_line, plain_dollars, to_json, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,12 +21,12 @@ if TYPE_CHECKING:
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.run import Run, Target
 
-_UNITS = {"_usd": "{} USD", "_pct": "{} %"}
-"""Units by the ending of a field's name."""
+_NUMBER = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?", re.ASCII)
 LEDGER = "ledger"
 """The method of a change in the ledger, which sends no request."""
 _LONGEST = 200
-_MOST_PIECES = 25
+_LONGEST_ABOUT = 5000
+"""A text to sign is not cut."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ def explain(run: Run, change: Change, *, body: bool = True, heading: bool = Fals
     say_target(out, where(run, change))
     if heading:
         say(out, one_line(change.what))
-    rows = [row for name, value in change.about.items() for row in _whole(name, value)]
+    rows = [(name, _shown(name, value, _LONGEST_ABOUT)) for name, value in change.about.items()]
     if body:
         rows += [(name, _change_of(out, name, value, change.before)) for name, value in change.fields()]
     width = max((len(name) for name, _ in rows), default=0)
@@ -189,38 +191,26 @@ def explain(run: Run, change: Change, *, body: bool = True, heading: bool = Fals
         say(out, f"{out.paint('yellow', 'warning:')} {one_line(warning)}")
 
 
-def _whole(name: str, value: Any) -> Iterable[tuple[str, str]]:
-    """A long text in lines: a text to sign is not cut."""
-    if not isinstance(value, str) or len(value) <= _LONGEST:
-        return [(name, _shown(name, value))]
-    starts = range(0, min(len(value), _MOST_PIECES * _LONGEST), _LONGEST)
-    pieces = [(name if start == 0 else "", visible(value[start : start + _LONGEST])) for start in starts]
-    left = len(value) - _MOST_PIECES * _LONGEST
-    return [*pieces, ("", f"… and {left:,} characters more")] if left > 0 else pieces
-
-
 def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | None) -> str:
     new = _shown(name, value)
     if before is None:
         return new
-    old = before.get(name)
-    if name in before and old == value:
+    if name in before and before[name] == value:
         return f"{new} {out.paint('dim', '(unchanged)')}"
-    was = _shown(name, old)
-    return f"{out.paint('red', was)} → {out.paint('green', new)}"
+    return f"{out.paint('red', _shown(name, before.get(name)))} → {out.paint('green', new)}"
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown(name: str, value: Any, limit: int = _LONGEST) -> str:
     """A value as it is sent, with its unit, not rounded."""
     if value is None:
         return "not set"
     value = without_secrets(value, name)
-    text = visible(value if isinstance(value, str) else to_json(value), _LONGEST)
+    text = visible(value if isinstance(value, str) else to_json(value), limit)
     if name == "chain_id" and value in CHAIN_NAMES:
         return f"{CHAIN_NAMES[value]} ({value})"
-    is_number = isinstance(value, (int, float)) or text.replace(".", "", 1).isdigit()
-    unit = next((unit for ending, unit in _UNITS.items() if is_number and name.endswith(ending)), "{}")
-    return unit.format(text)
+    if _NUMBER.fullmatch(text) and name.endswith("_pct"):  # as in tables
+        return f"{plain_dollars(Decimal(text))}%"
+    return f"{text} USD" if _NUMBER.fullmatch(text) and name.endswith("_usd") else text
 
 
 def say(out: Output, line: str) -> None:

@@ -31,11 +31,7 @@ class PartialFile:
     """
 
     def __init__(self, path: Path, mode: int | None = None) -> None:
-        """Creates it. Without a `mode`, it gets the mode of the file, or the default.
-
-        Raises:
-            OSError: it cannot be made.
-        """
+        """Creates it. Without a `mode`, it gets the mode of the file, or the default."""
         self._path = path
         self._kept = stat.S_IMODE(path.stat().st_mode) if mode is None and path.exists() else None
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -51,11 +47,7 @@ class PartialFile:
         self.file = FileIO(file, "wb")
 
     def commit(self, path: Path | None = None, *, sync: bool = False) -> None:
-        """Replaces the file, or `path`; with `sync`, after an fsync.
-
-        Raises:
-            OSError: it failed; the old file is unchanged.
-        """
+        """Replaces the file, or `path`; with `sync`, after an fsync. After an OSError the old file is unchanged."""
         if sync:
             os.fsync(self.file.fileno())
         if self._kept is not None:
@@ -74,16 +66,10 @@ class PartialFile:
 
 
 def atomic_write(path: Path, content: bytes | str, *, mode: int | None = None, sync: bool = True) -> None:
-    """Writes `content` (text as UTF-8) to the file, whole or not at all.
+    """Writes `content` (text as UTF-8) to the file, whole or not at all. An existing file, or link, is replaced.
 
-    Args:
-        path: the file; an existing file, or link, is replaced.
-        content: all of it.
-        mode: its permissions from the first byte on; None: those of the old file, or the default.
-        sync: fsync before returning.
-
-    Raises:
-        OSError: it cannot be written; the old file is unchanged.
+    `mode`: its permissions from the first byte on; None: those of the old file, or the default. `sync`: fsync before
+    returning. After an OSError the old file is unchanged.
     """
     half = PartialFile(path, mode)
     try:
@@ -130,19 +116,12 @@ def remove_partial_files(folder: Path, name: str | None = None) -> bool:
 
 
 @contextlib.contextmanager
-def locked(path: str, in_use: CliError, *, wait: float = 0.0) -> Iterator[None]:
-    """Locks a file against other commands. The lock of a killed command is free.
+def locked(path: str, in_use: CliError, *, wait: float) -> Iterator[None]:
+    """Locks a file, without links in its path, against other commands. The lock of a killed command is free.
 
-    The lock file `.NAME.trade-lock` beside it stays: if it were removed, two commands could hold the lock at once.
-    Without locks in the system, or in a folder that cannot be written, nothing is locked.
-
-    Args:
-        path: the file, without links in it.
-        in_use: the error to raise when another command has the lock.
-        wait: seconds to wait for the lock.
-
-    Raises:
-        CliError: `in_use`, or one of its class: the lock cannot be opened.
+    After `wait` seconds raises `in_use`, and one of its class if the lock cannot be opened. The lock file
+    `.NAME.trade-lock` beside it stays: if it were removed, two commands could hold the lock at once. Without locks in
+    the system, or in a folder that cannot be written, nothing is locked.
     """
     from importlib.util import find_spec
 

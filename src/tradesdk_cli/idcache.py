@@ -110,43 +110,38 @@ def file_of(settings: Settings) -> Path:
 
 def keep(settings: Settings) -> None:
     """Adds the collected items to the file. Errors are ignored."""
-    with suppress(OSError, ValueError, ConfigError):
-        path = file_of(settings)
-        old = _read(path)
-        new = dict(old)
-        for kind, seen in _seen.items():
-            earlier = old.get(kind, {})
-            named = {value: about or earlier.get(value, "") for value, about in seen.items()}
-            new[kind] = dict(islice((named | earlier | named).items(), MOST))
-        if new != old:
-            _write(path, new)
-    _seen.clear()
-
-
-def _write(path: Path, kept: Kept) -> None:
     import json
 
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    atomic_write(path, json.dumps(kept), mode=0o600, sync=False)
-    files = sorted(path.parent.glob("*.json"), key=lambda one: one.stat().st_mtime_ns, reverse=True)
-    for forgotten in files[MOST_FILES:]:
-        forgotten.unlink(missing_ok=True)
+    if not _seen:
+        return
+    new = dict(old := _read(settings))
+    for kind, seen in _seen.items():
+        earlier = old.get(kind, {})
+        named = {value: about or earlier.get(value, "") for value, about in seen.items()}
+        new[kind] = dict(islice((named | earlier | named).items(), MOST))
+    _seen.clear()
+    if new == old:
+        return
+    with suppress(OSError, ValueError, ConfigError):
+        path = file_of(settings)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        atomic_write(path, json.dumps(new), mode=0o600, sync=False)
+        files = sorted(path.parent.glob("*.json"), key=lambda one: one.stat().st_mtime_ns, reverse=True)
+        for forgotten in files[MOST_FILES:]:
+            forgotten.unlink(missing_ok=True)
 
 
 def read(settings: Settings, kind: str) -> dict[str, str]:
     """The items of `kind` with their descriptions; empty when there are none."""
-    try:
-        return _read(file_of(settings)).get(kind, {})
-    except ConfigError:
-        return {}
+    return _read(settings).get(kind, {})
 
 
-def _read(path: Path) -> Kept:
+def _read(settings: Settings) -> Kept:
     """The content of the file; empty when it is invalid."""
     import json
 
     try:
-        found: Kept = json.loads(path.read_bytes())
+        found: Kept = json.loads(file_of(settings).read_bytes())
         return found if all(isinstance(about, str) for kept in found.values() for about in kept.values()) else {}
-    except (OSError, ValueError, AttributeError, RecursionError):
+    except (ConfigError, OSError, ValueError, AttributeError, RecursionError):
         return {}

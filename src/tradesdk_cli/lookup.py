@@ -25,24 +25,22 @@ class Kind:
     """A kind of items with ids.
 
     Attributes:
-        one: the singular.
         many: the plural; also the name of the client's resource and of the kind for completion.
         prefix: the beginning of their ids.
         names: the fields with names.
         most: the number of items to search; None: all.
     """
 
-    one: str
     many: str
     prefix: str
     names: tuple[str, ...] = ()
     most: int | None = None
 
 
-AGENTS = Kind("agent", "agents", "agt", ("name",))
-WALLETS = Kind("wallet", "wallets", "wal", ("label", "address"))
-TRADES = Kind("trade", "trades", "trd", (), 1000)
-PAYMENTS = Kind("payment", "payments", "pay")
+AGENTS = Kind("agents", "agt", ("name",))
+WALLETS = Kind("wallets", "wal", ("label", "address"))
+TRADES = Kind("trades", "trd", (), 1000)
+PAYMENTS = Kind("payments", "pay")
 
 
 class NotThere(CliError):
@@ -67,9 +65,7 @@ def reached(run: Run, kind: Kind, text: str, read: Callable[[str], T]) -> T:
         try:
             return read(text)
         except (NotFoundError, RefusedByMock) as error:
-            if error.status != 404:
-                raise
-            if _is_whole(kind, text):
+            if error.status != 404 or _is_whole(kind, text):
                 raise
             missing = error
     try:
@@ -167,6 +163,6 @@ def _not_there(run: Run, kind: Kind, text: str, items: Sequence[Any]) -> NotTher
     named = "id or name" if kind.names else "id"
     mistyped = looks_secret(text) and not text.startswith(f"{kind.prefix}_")  # a key instead of an id
     return NotThere(
-        f"no {kind.one}{among} has " + (f"that {named}" if mistyped else f"the {named} {one_line(text, 80)}"),
+        f"no {kind.many[:-1]}{among} has " + (f"that {named}" if mistyped else f"the {named} {one_line(text, 80)}"),
         f"{meant}see what there is: {run.settings.program} {kind.many} list",
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import typer
 
-    from tradesdk import AsyncTradeClient, Ledger, RateLimit, TradeClient
+    from tradesdk import AsyncTradeClient, Ledger, TradeClient
     from tradesdk.fleet import FleetRateLimiter
     from tradesdk_cli.cli.params import Instant
     from tradesdk_cli.config.settings import Settings
@@ -93,10 +93,7 @@ class Run:
     def connect(self, base_url: str, key: str, http: Any = None) -> TradeClient:
         """A client for this address with this key, whatever the settings are; closed at the end.
 
-        `http` is its own client.
-
-        Raises:
-            ConfigError, ConfigProblem: an address or a key that cannot be used.
+        `http` is its own client. Raises ConfigError or ConfigProblem if the address or the key cannot be used.
         """
         from tradesdk import TradeClient
 
@@ -112,14 +109,17 @@ class Run:
         return self.made(kind, api_key=key, base_url=base_url, http_client=http, rate_limiter=limiter)
 
     def made(self, kind: Callable[..., T], **options: Any) -> T:
-        """A client of the SDK with the settings of this run, whose waits are printed."""
-        from tradesdk_cli.retries import QUICK, OneMoreTry
+        """A client of the SDK with the settings of this run. Its waits are printed, and with `-v` its log."""
+        import logging
+
+        from tradesdk_cli.retries import QUICK, OneMoreTry, log_handler, say
 
         usual = {"timeout": self.settings.timeout or QUICK, "max_retries": self.settings.retries}
         client: Any = kind(retry=OneMoreTry(reached=lambda: client.rate_limit is not None), **(usual | options))
-        self.listen(lambda: client.rate_limit)
-        made: T = client
-        return made
+        least = logging.DEBUG if self.settings.verbose else logging.INFO
+        self._log_stack.close()  # a client made later knows the limit
+        self._log_stack.enter_context(log_handler(partial(say, self.out, lambda: client.rate_limit), least))
+        return client  # type: ignore[no-any-return]  # a `T`
 
     @cached_property
     def rate_limiter(self) -> FleetRateLimiter | None:
@@ -208,16 +208,6 @@ class Run:
             raise UsageProblem("--since is later than --until", "nothing was sent; --help shows what is accepted")
         return start, end
 
-    def listen(self, limit: Callable[[], RateLimit | None]) -> None:
-        """Begins printing waits of the SDK, and with `-v` its log. `limit` returns a client's rate limit."""
-        import logging
-
-        from tradesdk_cli.retries import log_handler, say
-
-        least = logging.DEBUG if self.settings.verbose else logging.INFO
-        self._log_stack.close()  # a client made later knows the limit
-        self._log_stack.enter_context(log_handler(partial(say, self.out, limit), least))
-
     def show(self, model: Any) -> None:
         """Prints one model."""
         self.out.one(wire(model))
@@ -248,15 +238,12 @@ def run_with(ctx: typer.Context, settings: Settings) -> Iterator[Run]:
     opened = Run(settings, Output(settings, os.environ))
     idcache.listen(opened.out.on_terminal)  # no completion for ids in the output of scripts
     with opened.stack:
+        opened.stack.callback(idcache.keep, settings)
         if settings.debug or settings.curl:
             from tradesdk_cli.diagnostics import watching
 
             opened.stack.enter_context(watching(opened.out))
-        try:
-            yield opened
-        finally:
-            if idcache.wanted:
-                idcache.keep(settings)
+        yield opened
 
 
 def wire(model: Any) -> dict[str, Any]:
@@ -268,12 +255,10 @@ def wire_all(models: Iterable[Any]) -> list[dict[str, Any]]:
     """The same for a list of models of one class."""
     from tradesdk_cli import idcache
 
-    name, dumped = "", []
-    for model in models:
-        name = type(model).__name__
-        dumped.append(model.model_dump(mode="json", exclude_unset=True))
-    if idcache.wanted:
-        idcache.note(name.partition("[")[0], dumped)
+    models = list(models)
+    dumped = [model.model_dump(mode="json", exclude_unset=True) for model in models]
+    if idcache.wanted and models:
+        idcache.note(type(models[0]).__name__.partition("[")[0], dumped)
     return dumped
 
 

@@ -85,8 +85,7 @@ def to_paste(words: Iterable[str]) -> list[str]:
 def to_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
     """JSON of exactly `value` that is safe to print: unprintable characters are written as `\\uXXXX`.
 
-    Raises:
-        ValueError: NaN or an infinity somewhere inside.
+    Raises ValueError for NaN or an infinity somewhere inside.
     """
     import json  # not needed for completion and help
 

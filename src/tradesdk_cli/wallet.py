@@ -148,11 +148,7 @@ def can_hide() -> bool:
 
 
 def hidden(prompt: str) -> str:
-    """Text typed without echo.
-
-    Raises:
-        CliError: the terminal was closed.
-    """
+    """Text typed without echo."""
     import getpass
 
     try:

@@ -15,7 +15,6 @@ import pytest
 
 import tradesdk
 import tradesdk_cli.stream.follow as following
-import tradesdk_cli.stream.watchdog as watchdog
 from tradesdk import RetryPolicy, TradeClient
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_mock import MockServer
@@ -64,7 +63,7 @@ def over_when_said(monkeypatch: pytest.MonkeyPatch, kind: str, times: int = 1) -
 
     monkeypatch.setattr(Notes, "event", event)
     clock = SimpleNamespace(monotonic=lambda: math.inf if heard.count(kind) >= times else 0.0)
-    monkeypatch.setattr(watchdog, "time", clock)
+    monkeypatch.setattr(following, "time", clock)
 
 
 class Steady:
@@ -87,8 +86,8 @@ def quick_market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[M
     """A market without signals of its own; `trade` is set to it, and does not wait long."""
     tried_again(monkeypatch, RetryPolicy(base=0.005, cap=0.02))
     monkeypatch.setattr(following, "SETTLE", 0.05)
-    monkeypatch.setattr(watchdog, "time", Steady())
-    monkeypatch.setattr(watchdog, "_EVERY", 0.03)  # so that each look finds a moment
+    monkeypatch.setattr(following, "time", Steady())
+    monkeypatch.setattr(following, "_EVERY", 0.03)  # so that each look finds a moment
     with MockServer(signals="scripted") as running:
         running.clock.advance(3600)  # what was there from the beginning is old
         trade.env |= {"TRADE_BASE_URL": running.url, "TRADE_API_KEY": "mock_full_me"}

@@ -91,7 +91,7 @@ def test_a_write_is_shown_and_asked_about(own: Terminal, server: MockServer) -> 
     assert own(*line).code == 2
     no = own(*line, answers="n\n")
     assert (no.code, f"PATCH /v1/agents/{idle}? [y/N]" in no.err) == (1, True)
-    assert "  risk.stop_loss_pct  6 %\n" in no.err
+    assert "  risk.stop_loss_pct  6.00%\n" in no.err
     assert "this machine" in no.err
     assert server.journal(tenant) == []
     done = own(*line, "--yes")

@@ -61,7 +61,7 @@ def test_asked_and_agreed(own: Terminal, agent: str, answer: str) -> None:
         "  agent               mine",
         "  status              idle",
         "  name                mine → new\\x1b",
-        "  risk.stop_loss_pct  not set → 4.0 %",
+        "  risk.stop_loss_pct  not set → 4.00%",
         "  max_positions       5 (unchanged)",
         f"change the agent mine ({agent})? [y/N] ",
     ]
@@ -80,7 +80,7 @@ def test_old_and_new_are_told_apart_by_color_and_by_words(own: Terminal, agent: 
 def test_what_is_agreed_to_is_not_rounded(own: Terminal, agent: str) -> None:
     for given, shown in (("0.001", "0.001"), ("4.0049", "4.0049")):
         run = own("agents", "update", agent, "--stop-loss-pct", given, answers="n\n", env={"NO_COLOR": "1"})
-        assert f"not set → {shown} %\n" in run.err
+        assert f"not set → {shown}%\n" in run.err
 
 
 def test_what_is_like_that_already_is_not_sent(own: Terminal, server: MockServer, agent: str) -> None:

@@ -29,7 +29,7 @@ import os, signal, sys
 from tradesdk import Ledger
 from tradesdk.payments.ledger.changes import Record
 from tradesdk_cli.__main__ import main
-from tradesdk_cli.output.outfile import OutFile
+from tradesdk_cli.files import PartialFile
 from tradesdk_cli.output.printer import Output
 
 step, name = sys.argv[1:3]
@@ -54,7 +54,7 @@ def steps(owner, method, before, after, counts=lambda *given: True):
 
 steps(Ledger, "update", "answered", "written down", lambda _, change, *row: isinstance(change, Record))
 steps(Output, "write", "being printed", "printed")
-steps(OutFile, "commit", "in a file beside", "in the file")
+steps(PartialFile, "commit", "in a file beside", "in the file")
 sys.argv[1:] = sys.argv[3:]
 sys.exit(main())
 """

@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -219,11 +220,11 @@ def test_a_line_that_does_not_fit_leaves_nothing(tmp_path: Path, monkeypatch: py
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("tradesdk_cli.output.outfile._write_all", half)
+        patch.setattr("tradesdk_cli.output.outfile.write_all", half)
         with pytest.raises(Unwritable, match="No space left"):
             out.write("two\n")
     out.write("three\n")
-    out.forget()
+    out.close()
     assert (tmp_path / "a.ndjson").read_text() == "one\nthree\n"
 
 
@@ -231,19 +232,18 @@ def test_a_line_that_does_not_fit_leaves_nothing(tmp_path: Path, monkeypatch: py
 @each_of("name", ["a.json", "n" * 250])
 def test_what_a_killed_command_left_is_removed(tmp_path: Path, name: str) -> None:
     """Not what another one writes at this moment, and no file of somebody else."""
-    other = OutFile(tmp_path / name)
-    other.begin()
-    (live,) = tmp_path.iterdir()
-    left, foreign = tmp_path / f"{live.name[:-20]}{'0' * 16}.tmp", tmp_path / f".{name[:80]}.swp"
-    for file in (left, foreign):
-        file.touch()
-    out = OutFile(tmp_path / name)
-    out.begin()
-    out.write("new")
-    out.commit()
-    assert (live.exists(), left.exists(), foreign.exists()) == (True, False, True)
-    other.write("last")
-    other.commit()
+    foreign = tmp_path / f".{name[:80]}.swp"
+
+    def result() -> Iterator[str]:
+        (live,) = tmp_path.iterdir()
+        left = tmp_path / f"{live.name[:-20]}{'0' * 16}.tmp"
+        for file in (left, foreign):
+            file.touch()
+        OutFile(tmp_path / name).replace(["new"], bool)
+        assert (live.exists(), left.exists(), foreign.exists()) == (True, False, True)
+        yield "last"
+
+    OutFile(tmp_path / name).replace(result(), bool)
     assert {file.name for file in tmp_path.iterdir()} == {name, foreign.name}
     assert (tmp_path / name).read_text() == "last"
     for file in (tmp_path / name, foreign):

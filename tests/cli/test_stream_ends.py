@@ -15,7 +15,7 @@ import pytest
 
 from tradesdk import RetryPolicy
 from tradesdk.models._types import _unix_seconds
-from tradesdk_cli.stream.watchdog import Watchdog
+from tradesdk_cli.stream.follow import Watchdog
 from tradesdk_mock import MockServer
 
 from ._streams import (
@@ -196,7 +196,7 @@ def test_a_wait_of_the_service_is_said_once(
 def test_watch_counts_from_the_last_moment_that_was_busy() -> None:
     stopped, busy = threading.Event(), threading.Event()
     busy.set()
-    with Watchdog(stopped.set, sys.stdout, idle=0.05, busy=busy.is_set) as watch:
+    with Watchdog(stopped.set, sys.stdout, None, 0.05, busy.is_set) as watch:
         watch.idle()
         assert not stopped.wait(0.3)
         busy.clear()

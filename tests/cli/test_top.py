@@ -15,9 +15,8 @@ from rich.console import Console
 from tradesdk import InvalidArgumentError, RateLimit
 from tradesdk_cli.config.settings import Settings
 from tradesdk_cli.top import reader, view
-from tradesdk_cli.top.reader import Source
-from tradesdk_cli.top.state import SIGNALS_KEPT, Board
-from tradesdk_cli.top.view import Moment, divide, draw, header
+from tradesdk_cli.top.reader import SIGNALS_KEPT, Board, Source
+from tradesdk_cli.top.view import divide, draw, header
 
 from .. import _answers
 from .._rows import each_of
@@ -25,7 +24,7 @@ from .._texts import HOSTILE
 from ._services import Scripted, agent
 from ._terminal import Terminal
 
-NOW = Moment(1000.0, 1767268800.0)
+NOW = 1767268800.0
 
 
 ACCOUNT = {"id": "acc_1", "email": "a@b.c", "plan": "free", "created_at": 1, "api_key_last4": "abcd"}
@@ -34,14 +33,16 @@ PARTS = ("agents", "positions", "signals")
 
 def lines_of(board: Board, width: int = 120, height: int = 40, *, ascii_only: bool = False) -> list[str]:
     """What is drawn, as a terminal of this size shows it."""
+    board.now = lambda: NOW
     with open(os.devnull, "w") as nowhere:
         console = Console(file=nowhere, width=width, color_system=None)
-        lines = console.render_lines(draw(board, width, height, NOW, ascii_only=ascii_only), pad=False)
+        lines = console.render_lines(draw(board, width, height, ascii_only=ascii_only), pad=False)
     return ["".join(segment.text for segment in line).rstrip() for line in lines]
 
 
 def put(board: Board, part: str, data: Any, key: str = "") -> Board:
-    board.put(part, data, key, at=999.0)
+    board.now = lambda: NOW - 1
+    board.put(part, data, key)
     return board
 
 

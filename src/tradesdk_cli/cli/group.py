@@ -259,7 +259,7 @@ class Verbs(typer.Typer):
         """
         made, panel = SilentCommand if silent else TradeCommand, RARE if rare else None
         add = self.command(name, cls=made, epilog=examples(*lines), help=help, rich_help_panel=panel)
-        return lambda command: add(gathered(self._opens)(command))
+        return lambda command: add(gathered(command, self._opens))
 
 
 def noun(name: str, help: str, opens: Opens | None = None) -> Verbs:
@@ -276,45 +276,41 @@ def _without_a_verb(ctx: typer.Context) -> None:
         print(ctx.get_help())
 
 
-def gathered(opens: Opens | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def gathered(command: Callable[..., None], opens: Opens | None = None) -> Callable[..., None]:
     """Shares options between commands.
 
     A parameter whose type is a dataclass stands for options: its fields. A parameter `run` gets what `opens` makes of
     the context, and is closed at the end.
     """
+    if command.__doc__ is None and sys.flags.optimize > 1:
+        command.__doc__ = _docstring(command)
+    shared: dict[str, tuple[Any, list[str]]] = {}
+    parameters: list[inspect.Parameter] = []
+    for one in inspect.signature(command, eval_str=True).parameters.values():
+        parameter = one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        if one.name == "run":
+            parameters.append(parameter.replace(name="ctx", annotation=typer.Context))
+        elif is_dataclass(one.annotation):
+            kind: Any = one.annotation
+            fields = inspect.signature(kind, eval_str=True).parameters
+            shared[one.name] = kind, list(fields)
+            parameters += [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in fields.values()]
+        else:
+            parameters.append(parameter)
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        if command.__doc__ is None and sys.flags.optimize > 1:
-            command.__doc__ = _docstring(command)
-        shared: dict[str, tuple[Any, list[str]]] = {}
-        parameters: list[inspect.Parameter] = []
-        for one in inspect.signature(command, eval_str=True).parameters.values():
-            parameter = one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            if one.name == "run":
-                parameters.append(parameter.replace(name="ctx", annotation=typer.Context))
-            elif is_dataclass(one.annotation):
-                kind: Any = one.annotation
-                fields = inspect.signature(kind, eval_str=True).parameters
-                shared[one.name] = kind, list(fields)
-                parameters += [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in fields.values()]
-            else:
-                parameters.append(parameter)
-
-        @wraps(command)
-        def call(**given: Any) -> None:
-            for name, (options, names) in shared.items():
-                given[name] = options(**{field: given.pop(field) for field in names})
-            if opens is None or "run" not in command.__annotations__:
+    @wraps(command)
+    def call(**given: Any) -> None:
+        for name, (options, names) in shared.items():
+            given[name] = options(**{field: given.pop(field) for field in names})
+        if opens is None or "run" not in command.__annotations__:
+            command(**given)
+        else:
+            with opens(given.pop("ctx")) as given["run"]:
                 command(**given)
-            else:
-                with opens(given.pop("ctx")) as given["run"]:
-                    command(**given)
 
-        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect looks at first
-        call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return call
-
-    return decorate
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect looks at first
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
 
 
 def _docstring(command: Callable[..., None]) -> str | None:

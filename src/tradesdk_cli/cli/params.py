@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -17,6 +17,8 @@ from tradesdk_cli.cli.group import GLOBAL_PANEL, remember
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.text import one_line
 
+T = TypeVar("T", int, float)
+
 _AGO = re.compile(r"(\d{1,6})([smhd])")
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -25,11 +27,9 @@ _LONGEST_SPAN = 366 * 86400.0
 
 def parse_chain(value: str) -> int:
     """The id of the chain `base`, `bnb`, `8453` or `56`."""
-    known = CHAINS.get(value.strip().lower())
-    if known is not None:
-        return known
-    if value in ("8453", "56"):
-        return int(value)
+    for name, number in CHAINS.items():
+        if value.strip().lower() in (name, str(number)):
+            return number
     raise typer.BadParameter(f"{value!r} is not a chain: write base (8453) or bnb (56)")
 
 
@@ -47,19 +47,17 @@ class Instant:
 
 def parse_time(value: str) -> Instant:
     """`1767225600`, `2026-01-01T00:00:00Z`, `2026-01-01` (UTC midnight), or `90m` (ago)."""
-    ago = _AGO.fullmatch(value)
-    if ago is not None:
+    if (ago := _AGO.fullmatch(value)) is not None:
         return Instant(int(ago[1]) * _SECONDS[ago[2]], ago=True)
     if re.fullmatch(r"\d{9,11}", value):
         return Instant(float(value))
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
-        message = (
+        raise typer.BadParameter(
             f"{value!r} is not a time: write Unix seconds, a date, a time with its zone such as 2026-01-01T12:00Z, "
             "or an age such as 90m"
-        )
-        raise typer.BadParameter(message) from None
+        ) from None
     if len(value) <= 10:
         return Instant(moment.replace(tzinfo=UTC).timestamp())
     if moment.tzinfo is None:
@@ -69,49 +67,33 @@ def parse_time(value: str) -> Instant:
 
 def whole(least: int | None = None, most: int | None = None) -> Callable[[str | int], int]:
     """A parser for a whole number within bounds."""
-
-    def read(value: str | int) -> int:
-        try:
-            number = int(value)
-        except ValueError:
-            raise typer.BadParameter(f"{str(value)!r} is not a whole number") from None
-        _within(number, least, most)
-        return number
-
-    return read
+    return _parser(int, "a whole number", least, most)
 
 
 def number(least: float | None = None, most: float | None = None) -> Callable[[str | float], float]:
     """A parser for a finite number within bounds."""
+    return _parser(float, "a number: write digits, without a unit", least, most)
 
-    def read(value: str | float) -> float:
+
+def _parser(kind: Callable[[Any], T], what: str, least: T | None, most: T | None) -> Callable[[Any], T]:
+    def read(value: Any) -> T:
         try:
-            amount = float(value)
+            found = kind(value)
         except ValueError:
-            raise typer.BadParameter(f"{str(value)!r} is not a number: write digits, without a unit") from None
-        if not math.isfinite(amount):
+            raise typer.BadParameter(f"{str(value)!r} is not {what}") from None
+        if not math.isfinite(found):
             raise typer.BadParameter(f"a finite number is needed, not {value}")
-        _within(amount, least, most)
-        return amount
+        if (least is not None and found < least) or (most is not None and found > most):
+            bounds = f"not from {least} to {most}" if None not in (least, most) else f"less than {least}"
+            raise typer.BadParameter(f"{found} is {bounds if least is not None else f'more than {most}'}")
+        return found
 
     return read
 
 
-def unix_or_date(least: float | None = None) -> Callable[[str | float], float]:
+def unix_or_date(value: str | float) -> float:
     """A time of the mock's clock: Unix seconds, a date, or a time with its zone. No ages: those use the run's clock."""
-
-    def read(value: str | float) -> float:
-        return parse_time(str(value)).seconds if re.match(r"\d{4}-", str(value)) else number(least)(value)
-
-    return read
-
-
-def _within(value: float, least: float | None, most: float | None) -> None:
-    if (least is None or value >= least) and (most is None or value <= most):
-        return
-    if least is not None and most is not None:
-        raise typer.BadParameter(f"{value} is not from {least} to {most}")
-    raise typer.BadParameter(f"{value} is less than {least}" if least is not None else f"{value} is more than {most}")
+    return parse_time(str(value)).seconds if re.match(r"\d{4}-", str(value)) else number()(value)
 
 
 _chain = typer.Option(

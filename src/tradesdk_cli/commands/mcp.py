@@ -66,7 +66,7 @@ def _micro(option: str, text: str | None) -> int:
     invoke_without_command=True,
     epilog=examples("trade --mock mcp", "trade mcp --write --spend 0.50 --auto-spend 0.10"),
 )
-@gathered()
+@gathered
 def mcp(ctx: typer.Context, rights: Rights) -> None:
     """Tools for AI clients, under your limits: config, tools.
 

@@ -136,7 +136,7 @@ def stream(
     """
     from tradesdk_cli.stream.bookmark import bookmark_of_run, last_bookmark
     from tradesdk_cli.stream.deliver import Delivery
-    from tradesdk_cli.stream.follow import SETTLE, follow
+    from tradesdk_cli.stream.follow import SETTLE, Following
 
     filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
     last, begin = since == LAST, since.at(run.now()) if isinstance(since, Instant) else None
@@ -145,7 +145,7 @@ def stream(
             raise UsageProblem("a group keeps its own position", "leave --since last out")
         delivery = Delivery(run, wanted, resumes=True, marks=("replayed", "late", "redelivered"))
         bookmark, open_stream = _member(run, wanted, group, chain, begin, filters)
-        follow(run.out, delivery, bookmark, open_stream, back=False, duration=duration, idle=until_idle)
+        Following(run.out, delivery, bookmark, open_stream, False, duration, until_idle).run()
         return
     if last:
         bookmark, begin = last_bookmark(run, chain, filters)
@@ -162,7 +162,7 @@ def stream(
         reports=True,
         settle=SETTLE,
     )
-    follow(run.out, delivery, bookmark, open_stream, back=since is not None, duration=duration, idle=until_idle)
+    Following(run.out, delivery, bookmark, open_stream, since is not None, duration, until_idle).run()
 
 
 def _member(
@@ -171,7 +171,7 @@ def _member(
     from tradesdk_cli.commands.fleet import url_of
     from tradesdk_cli.commands.lists import keeping
     from tradesdk_cli.stream.bookmark import Bookmark
-    from tradesdk_cli.stream.fleet import group_stream
+    from tradesdk_cli.stream.fleet import GroupStream
 
     url, least = url_of(run), filters["min_confidence"]
     keep = keeping(filters["token"], direction=filters["direction"])
@@ -179,6 +179,6 @@ def _member(
     def kept(signal: Any) -> bool:
         return (least is None or signal.confidence >= least) and (keep is None or keep(signal))
 
-    lease = 60 + sum(command.timeout for command in wanted.commands)
+    lease = 60 + sum(command.timeout for command in wanted.commands or ())
     options = {"chain": chain, "group": group, "since": since, "client": run.client, "url": url, "lease": lease}
-    return Bookmark(None, needed=True), partial(group_stream, kept, **options)
+    return Bookmark(None, needed=True), partial(GroupStream, kept, **options)

@@ -98,12 +98,8 @@ class Line:
 
     def option(self, name: str) -> Mapping[str, Any] | None:
         """The option of this name."""
-        for param in self.params():
-            if name in param.get("names", ()) or name in param.get("off", ()):
-                return param
-        if not name.startswith("--"):  # -n5
-            return next((param for param in self.params() if name[:2] in param.get("names", ())), None)
-        return None
+        known = {each: param for param in self.params() for each in (*param.get("names", ()), *param.get("off", ()))}
+        return known.get(name) or (None if name.startswith("--") else known.get(name[:2]))  # -n5
 
     def below(self) -> Mapping[str, str] | None:
         """The commands that may follow, with descriptions; None when none may."""
@@ -191,9 +187,8 @@ def _options(line: Line, begun: str) -> Iterator[tuple[str, str]]:
             continue
         fitting = [name for name in names if name.startswith(begun)]
         yield from ((name, param.get("about", "")) for name in fitting if begun == "-" or name == begun)
-        long = next(
-            (name for name in fitting if name.startswith("--")), None
-        )  # an alias of the same option comes later
+        # An alias of the same option comes later.
+        long = next((name for name in fitting if name.startswith("--")), None)
         if long is not None and begun not in ("-", long):
             yield long, param.get("about", "")
         yield from ((name, "") for name in param.get("off", ()) if name.startswith(begun))

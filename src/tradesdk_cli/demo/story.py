@@ -1,4 +1,4 @@
-"""Runs the lines of tour.txt on a mock with a stopped clock.
+"""Runs the lines of tour.txt on a mock with a stopped clock, and prints them: numbered steps, calls, results.
 
 Each line begins with its kind: `##` a step · `>>>` a call that is shown and run · `!` the error that the next call
 raises · `-` code that runs without being shown · `?` an assertion and its message · `=` a result, `=!` an expected
@@ -10,28 +10,91 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import shutil
+import sys
 import time
 from contextlib import contextmanager
 from functools import partial
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.text import Text
+
 from tradesdk import StreamSignal, TradeClient, TradeError
-from tradesdk_cli.demo.screen import Screen
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.mockworld import mock_server_class
 from tradesdk_cli.output.columns import AGENTS, SIGNALS, Column
+from tradesdk_cli.output.table import print_line, render_list
 from tradesdk_cli.pay.rows import brief
 from tradesdk_cli.retries import log_handler, say
 from tradesdk_cli.run import wire
+from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tradesdk import SignalStream
     from tradesdk.types import StreamItem
+    from tradesdk_cli.output.columns import Column
     from tradesdk_cli.output.printer import Output
     from tradesdk_mock import MockServer
+
+
+_WIDTH_IN_A_PIPE = 100
+_INDENT = 4
+
+
+class Screen:
+    """Prints steps."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._width = out.width or _WIDTH_IN_A_PIPE
+        self._steps = 0
+
+    def step(self, title: str) -> None:
+        """Begins a step."""
+        self._steps += 1
+        self.print(Text())
+        self.print(Text.assemble((f"{self._steps:>2}  ", "cyan"), (title, "bold")))
+
+    def call(self, code: str) -> None:
+        """A call as code, with a comment after it or, if it is too long, below it."""
+        line, sign, comment = code.partition("  # ")
+        parts = [line, f"# {comment}"] if sign and len(code) > self._width - 2 * _INDENT else [code]
+        for part in parts:
+            self.print(Text(part, style="dim"), _INDENT, _INDENT)
+
+    def result(self, text: str, style: str = "") -> None:
+        """A result."""
+        self.print(Text.assemble(("✓ ", "green"), (visible(text), style)), _INDENT, 2)
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
+        """A few rows of a result."""
+        self._out.draw(lambda console: render_list(console, columns, rows, self._width, indent=_INDENT + 2))
+
+    def end(self, headline: str, tries: Sequence[tuple[str, str]]) -> None:
+        """The last lines: a summary, and commands to try next."""
+        for text in (Text(), Text(headline, style="bold green"), Text(), Text("Try next", style="bold")):
+            self.print(text)
+        width = max(len(command) for command, _ in tries)
+        narrow = any(self._width < _INDENT + width + 2 + len(what) for _, what in tries)
+        for command, what in tries:
+            between = "\n  " if narrow else " " * (width + 2 - len(command))
+            self.print(Text.assemble((command, "cyan"), between, what), _INDENT)
+        script = Path(sys.argv[0])
+        if script.name == "trade" and shutil.which("trade") is None:  # called by its path, without the environment
+            self.print(Text(f"(here trade is {script}; . {script.parent / 'activate'} puts it on the PATH)"), _INDENT)
+
+    def print(self, text: Text, indent: int = 0, hang: int = 0) -> None:
+        """Prints `text`, indented and wrapped; the next lines begin `hang` cells further right."""
+
+        lines = text.wrap(self._out.console(), self._width - indent - hang) or [Text()]
+        for number, line in enumerate(lines):
+            line.pad_left(indent + hang * (number > 0))
+            self._out.draw(partial(print_line, line=line))
+
 
 START = 1_767_268_800.0
 """The mock's start time in every run: 2026-01-01 12:00 UTC."""
@@ -80,7 +143,7 @@ def run_tour(out: Output) -> None:
         TradeClient(api_key="mock_full_demo", base_url=server.url, clock=clock) as client,
     ):
         server.populate("demo", trades=_TRADES)
-        screen.title(f"trade demo: real calls to the mock service inside this process (seed {_SEED})")
+        screen.print(Text(f"trade demo: real calls to the mock service inside this process (seed {_SEED})", "bold"))
         names = _names(server) | {"client": client}
         try:
             _play(screen, names)

@@ -167,14 +167,14 @@ def fault_of(error: Exception, program: str) -> Fault:
         about["status"] = problem.status
     if isinstance(error, RateLimitError):
         about["retry_after_s"] = 60 if error.retry_after is None else round(error.retry_after)
-    if isinstance(error, PaymentError) or getattr(error, "payment", None) is not None:
-        payment = getattr(error, "payment", None)
+    payment = getattr(error, "payment", None)
+    if isinstance(error, PaymentError) or payment is not None:
         about["charged"] = getattr(error, "charged", False if payment is None else payment.charged)
-        if payment is not None:
-            about["payment"] = {"id": payment.id, "stage": payment.stage.value}
-            if payment.charged == "unknown" and isinstance(error, APIError):
-                message, step = _of_sdk("outcome_unknown")
-    if getattr(error, "outcome", None) == "unknown" and "payment" not in about:
+    if payment is not None:
+        about["payment"] = {"id": payment.id, "stage": payment.stage.value}
+        if payment.charged == "unknown" and isinstance(error, APIError):
+            message, step = _of_sdk("outcome_unknown")
+    elif getattr(error, "outcome", None) == "unknown":
         step = FOR_A_MODEL["ambiguous_outcome"]
     return Fault(
         code,
@@ -217,11 +217,9 @@ def page(rows: Iterable[Mapping[str, Any]], next_cursor: str | None, **more: Any
 
 def finished(answer: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
     """A tool's result with untrusted text of its items set apart; of each item only these fields, if any."""
-    items = []
     if "item" in answer:
         answer["item"] = selected(marked(answer["item"]), fields)
-        items.append(answer["item"])
     if "items" in answer:
         answer["items"] = [selected(marked(row), fields) for row in answer["items"]]
-        items += answer["items"]
+    items = [answer.get("item", {}), *answer.get("items", ())]
     return answer | ({"note": NOTE} if any("untrusted" in item for item in items) else {})

@@ -133,11 +133,7 @@ class Approvals:
         self.path = path
 
     def prepare(self, content: Mapping[str, Any], effect: Mapping[str, Any], now: float) -> Action:
-        """A pending action: a new one, or the one in force, or a refusal of the same `effect`.
-
-        Raises:
-            ApprovalError: `too_many_pending`.
-        """
+        """A pending action: a new one, or the one in force, or a refusal of the same `effect`."""
         code = "".join(secrets.choice(_ALPHABET) for _ in range(_CODE_LENGTH))
         text = json.dumps(content)
         action = Action(code, digest_of(content), json.loads(text), now, now, "pending")
@@ -295,11 +291,7 @@ class Decisions(Approvals):
     """The part for a person: approve or refuse."""
 
     def waiting(self, code: str, now: float) -> Action:
-        """The pending action with this code.
-
-        Raises:
-            ApprovalError: there is none, it has expired, or it was decided before.
-        """
+        """The pending action with this code; an error if there is none, it has expired, or it was decided before."""
         action, listed = self.get(code), "list them: trade approve"
         if action is None:
             shown = code if code.isalnum() and len(code) <= _CODE_LENGTH * 2 else "with that code"
@@ -314,11 +306,7 @@ class Decisions(Approvals):
         return action
 
     def decide(self, action: Action, *, yes: bool, now: float) -> Action:
-        """Approve or refuse a pending action.
-
-        Raises:
-            ApprovalError: it has expired, or was decided meanwhile.
-        """
+        """Approve or refuse a pending action; an error if it has expired, or was decided meanwhile."""
         self.waiting(action.code, now)
         if not self._change(action.code, "approved" if yes else "refused", ("pending",), now):
             self.waiting(action.code, now)

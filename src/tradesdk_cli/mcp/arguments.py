@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from tradesdk_cli.choices import CHAIN_NAMES, CHAINS
 from tradesdk_cli.mcp.answers import opened, own
-from tradesdk_cli.mcp.catalog import CHAINS, FEW_ROWS, Tool
+from tradesdk_cli.mcp.catalog import FEW_ROWS, Tool
 from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.text import to_json, visible
 
@@ -21,11 +22,7 @@ _LARGEST = 20_000
 
 
 def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a tool, checked by its schema.
-
-    Raises:
-        Fault: `invalid_arguments`, with the first invalid one.
-    """
+    """The arguments of a tool, checked by its schema; a fault names the first invalid one."""
     from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has none
 
     given: dict[str, Any] = _usual(arguments, tool.input_schema)
@@ -54,7 +51,7 @@ def _usual(value: Any, schema: Mapping[str, Any]) -> Any:
     if isinstance(value, list):
         return [_usual(inner, schema.get("items", {})) for inner in value]
     if schema.get("enum") == list(CHAINS) and not isinstance(value, bool):
-        return {str(number): name for name, number in CHAINS.items()}.get(str(value), str(value))
+        return {str(number): name for number, name in CHAIN_NAMES.items()}.get(str(value), str(value))
     if schema.get("type") == "integer" and isinstance(value, str) and _INTEGER.fullmatch(value):
         return int(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tradesdk_cli.choices import CHAINS
+
 DATA = ("prices", "signals", "history", "win-rate", "avg-prices", "top", "metrics")
 """The data for sale, by the verbs of `trade market`."""
-CHAINS = {"base": 8453, "bnb": 56}
 MOST_ROWS = 50
 FEW_ROWS = 20
 MOST_TOKENS = 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -13,14 +14,14 @@ import anyio
 import anyio.to_thread
 
 from tradesdk import APIError, NotFoundError, PaymentOutcomeUnknownError, PaymentStage, TradeError
+from tradesdk_cli.choices import CHAINS
 from tradesdk_cli.errors import CliError
 from tradesdk_cli.mcp.answers import NOTE, fault_of, finished, inside, marked, opened, own, page
 from tradesdk_cli.mcp.approvals import Action, Approvals, approvals_file
 from tradesdk_cli.mcp.arguments import body_of, call_of, checked, moment, walk_of
-from tradesdk_cli.mcp.catalog import CHAINS, FEW_ROWS, MOST_ROWS, Scope, Tool, tools
-from tradesdk_cli.mcp.spending import SessionLimit
+from tradesdk_cli.mcp.catalog import FEW_ROWS, MOST_ROWS, Scope, Tool, tools
 from tradesdk_cli.mcp.topics import topic
-from tradesdk_cli.mcp.writing import Writes
+from tradesdk_cli.mcp.writing import SessionLimit, Writes
 from tradesdk_cli.output.formats import flatten
 from tradesdk_cli.pay.calls import verb_of
 from tradesdk_cli.pay.rows import brief, spending_fields
@@ -52,7 +53,7 @@ _LARGEST = 64_000
 """Maximum characters of a result."""
 _MOVING = ("stats", "updated_at")
 """Fields of an agent that change by themselves. An approval stays valid then."""
-_STATS = ("total_pnl_usd", "win_rate_pct", "total_trades")
+_SORTS = {"pnl": "total_pnl_usd", "win_rate": "win_rate_pct", "trades": "total_trades"}
 
 Answer = dict[str, Any]
 
@@ -91,11 +92,7 @@ class Toolbox:
         await self._writes.finish()
 
     async def call(self, name: str, arguments: Mapping[str, Any], *, within: float | None = None) -> Answer:
-        """The result of a tool.
-
-        Raises:
-            Fault: the reason, and the next step.
-        """
+        """The result of a tool, or a `Fault` with the reason and the next step."""
         tool = self.tools.get(name)
         if tool is None:
             raise own("unknown_tool", f"this session has no such tool; it has {', '.join(self.tools)}")
@@ -143,8 +140,11 @@ class Toolbox:
         return client
 
     async def _ask(self, step: Callable[..., T], *given: Any) -> T:
-        """A step of the approvals with the current time, in a thread because it blocks."""
-        return await anyio.to_thread.run_sync(partial(step, *given, self._now()))
+        """A step of the approvals with the current time, in a thread because it blocks. A refused action is a fault."""
+        found = await anyio.to_thread.run_sync(partial(step, *given, self._now()))
+        if isinstance(found, Action) and found.state == "refused":
+            raise own("approval_refused")
+        return found
 
     # Reads
 
@@ -182,15 +182,12 @@ class Toolbox:
                 agents.append(wire(await client.agents.get(summary.id)))
             except NotFoundError:  # deleted meanwhile
                 continue
-        name = {"pnl": _STATS[0], "win_rate": _STATS[1], "trades": _STATS[2]}[given.get("sort", "pnl")]
         if given.get("losing"):
-            agents = [agent for agent in agents if _stat(agent, _STATS[0]) < 0]
+            agents = [agent for agent in agents if _stat(agent, "total_pnl_usd") < 0]
+        name = _SORTS[given.get("sort", "pnl")]
         agents.sort(key=lambda agent: _stat(agent, name), reverse=not given.get("losing"))
-        shown = agents[: given.get("limit", FEW_ROWS)]
-        more: Answer = {"total": len(agents)}
-        if len(summaries) > _MOST_AGENTS:
-            more["incomplete"] = f"only {_MOST_AGENTS} agents were read"
-        return page(shown, None, **more)
+        more = {"incomplete": f"only {_MOST_AGENTS} agents were read"} if len(summaries) > _MOST_AGENTS else {}
+        return page(agents[: given.get("limit", FEW_ROWS)], None, total=len(agents), **more)
 
     async def _signals(self, given: Answer) -> Answer:
         history = [name for name in ("since", "until", "token_address", "cursor") if name in given]
@@ -212,15 +209,13 @@ class Toolbox:
 
     async def _market_tokens(self, given: Answer) -> Answer:
         cursor = given.get("cursor", "0")
-        if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 6):
+        if not re.fullmatch("[0-9]{1,5}", cursor):
             raise own("invalid_arguments", "cursor is not from this tool")
-        wanted = given.get("search", "").casefold()
+        wanted, listed = given.get("search", "").casefold(), await self._supported()
         rows = [
             wire(token)
-            for token in await self._supported()
-            if wanted in token.symbol.casefold()
-            or wanted in token.name.casefold()
-            or wanted == token.token_address.casefold()
+            for token in listed
+            if wanted in f"{token.symbol}\n{token.name}".casefold() or wanted == token.token_address.casefold()
         ]
         start, limit = int(cursor), given.get("limit", FEW_ROWS)
         following = str(start + limit) if start + limit < len(rows) else None
@@ -272,8 +267,6 @@ class Toolbox:
             "payer": None if wallet is None else await anyio.to_thread.run_sync(lambda: wallet.address),
         }
         action = await self._ask(self.approvals.find, content)
-        if action is not None and action.state == "refused":
-            raise own("approval_refused")
         is_paid = False
         if action is None or action.state != "approved":
             seen = await getattr(market.dry_run, call.method)(**call.given, max_price=price, purchase=purchase)
@@ -299,11 +292,7 @@ class Toolbox:
             raise own("approval_refused")
         if amount <= self.scope.auto:
             return None
-        if action is None:
-            action = await self._ask(self.approvals.prepare, content, effect)
-        if action.state == "refused":
-            raise own("approval_refused")
-        return action
+        return action or await self._ask(self.approvals.prepare, content, effect)
 
     async def _bought(
         self,
@@ -448,8 +437,6 @@ class Toolbox:
                 **self._required(action),
                 "changes": {"before": marked(before), "after": None} if operation == "delete" else diff,
             }
-        if action.state == "refused":
-            raise own("approval_refused")
         return await self._carry_out(operation, given.get("id", ""), body, action)
 
     def _account_mark(self) -> str:

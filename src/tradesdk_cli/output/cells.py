@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from decimal import Decimal
 
 from rich.text import Text
 
 from tradesdk_cli.choices import CHAIN_NAMES
-from tradesdk_cli.output.formats import as_time, seconds_of
+from tradesdk_cli.output.formats import as_time, seconds_of, utc
 from tradesdk_cli.text import to_json, visible
 
 TYPE_CHECKING = False
@@ -63,28 +62,23 @@ def cell(kind: Kind, value: Any, now: float | Literal["unix"] | None = None) -> 
 def _number(kind: Kind, value: float) -> Text:
     if kind == "chain":
         return Text(CHAIN_NAMES.get(value, str(value)) if isinstance(value, int) else str(value))
-    if kind == "pnl":
-        return _colored(value, _signed(value, f"{_amount(abs(value))}", "$"))
+    if kind in ("pnl", "usd", "price", "trigger"):
+        text = _signed(value, price(abs(value)) if kind in ("price", "trigger") else _amount(abs(value)), "$")
+        return _colored(value, text) if kind == "pnl" else Text(text.lstrip("+"))
     if (kind == "to_stop" and value > 0) or (kind == "to_profit" and value < 0):
         return Text("passed", style="red" if kind == "to_stop" else "green")
-    if kind in ("to_stop", "to_profit"):
-        style = "red" if kind == "to_stop" else "green"
-        return Text(f"{_signed(value, _amount(abs(value)))}%", style=style if abs(value) < _NEAR else "")
-    if kind == "change":
-        return _colored(value, f"{_signed(value, _amount(abs(value)))}%")
-    if kind == "usd":
-        return Text(_signed(value, _amount(abs(value)), "$").lstrip("+"))
-    if kind == "percent":
-        return Text(f"{_signed(value, _amount(abs(value))).lstrip('+')}%")
-    if kind in ("price", "trigger"):
-        return Text(_signed(value, price(abs(value)), "$").lstrip("+"))
+    if kind in ("change", "percent", "to_stop", "to_profit"):
+        text = f"{_signed(value, _amount(abs(value)))}%"
+        if kind in ("change", "percent"):
+            return _colored(value, text) if kind == "change" else Text(text.lstrip("+"))
+        return Text(text, style="" if abs(value) >= _NEAR else "red" if kind == "to_stop" else "green")
     if kind == "rate":
         return Text(price(value))
+    if kind in ("share", "number") and abs(value) >= _VAST:
+        return Text(f"{value:.6g}")
     if kind == "share":
-        return Text(f"{value:.3f}" if abs(value) < _VAST else f"{value:.6g}")
-    if kind == "number":  # with all its digits
-        return Text(f"{value:,}".removesuffix(".0") if abs(value) < _VAST else f"{value:.6g}")
-    return Text(str(value))
+        return Text(f"{value:.3f}")
+    return Text(f"{value:,}".removesuffix(".0") if kind == "number" else str(value))  # with all its digits
 
 
 def _colored(value: float, text: str) -> Text:
@@ -112,7 +106,7 @@ def price(value: float) -> str:
     if size >= _VAST or 0 < size < _TINY:
         return f"{value:.4g}"
     if size == 0 or size >= 1000:
-        return f"{abs(value) if size == 0 else value:,.2f}"
+        return f"{value or 0:,.2f}"
     if size >= 1:
         return f"{value:,.4f}"
     return f"{Decimal(f'{value:#.4g}'):f}"
@@ -123,10 +117,8 @@ def price(value: float) -> str:
 
 def moment(seconds: float) -> str:
     """Unix seconds as UTC, to the second; out of the calendar's range, the number itself."""
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%SZ}"
-    except (ValueError, OverflowError, OSError):
-        return str(seconds)
+    found = utc(seconds)
+    return str(seconds) if found is None else f"{found:%Y-%m-%d %H:%M:%SZ}"
 
 
 def ago(seconds: float, now: float) -> str:

@@ -12,25 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Literal
 
-    Kind = Literal[
-        "id",
-        "text",
-        "state",
-        "number",
-        "share",
-        "usd",
-        "price",
-        "trigger",
-        "rate",
-        "pnl",
-        "change",
-        "to_stop",
-        "to_profit",
-        "percent",
-        "time",
-        "moment",
-        "chain",
-    ]
+    Money = Literal["usd", "price", "trigger", "rate", "pnl"]
+    Percent = Literal["percent", "change", "to_stop", "to_profit"]
+    Kind = Literal["id", "text", "state", "chain", "time", "moment", "number", "share"] | Money | Percent
     """`time` may be relative, `moment` never; `to_stop` and `to_profit` are distances in percent; a `trigger` is a
     price that sells a position, 0: none.
     """
@@ -211,7 +195,7 @@ SPENT = columns("spent_usd held_usd count")
 """The columns after the group of payments."""
 BUDGETS = columns("budget", *(Column(name, "usd") for name in ("limit", "spent", "held", "left")))
 ACTIONS = columns("code state", Column("what", whole=True), "price_usd expires_at where?")
-TOOLS = columns("name description")
+TOOLS = columns("name", Column("description", whole=True))
 
 _NAME = Column("name", "id")
 RELAYS = columns("chain state holder", Column("signals", "number", optional=True), "newest service?")

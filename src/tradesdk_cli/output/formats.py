@@ -70,6 +70,14 @@ def seconds_of(value: Any) -> float | None:
     return None if found.tzinfo is None else found.timestamp()
 
 
+def utc(seconds: float) -> datetime | None:
+    """Unix seconds in UTC; None out of the calendar's range."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def as_time(value: Any, times: Times) -> Any:
     """A time in the requested form; anything else is unchanged."""
     seconds = seconds_of(value)
@@ -77,10 +85,8 @@ def as_time(value: Any, times: Times) -> Any:
         return value
     if times == "unix":
         return int(seconds) if seconds == int(seconds) else seconds
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
-    except (ValueError, OverflowError, OSError):
-        return value
+    moment = utc(seconds)
+    return value if moment is None else moment.isoformat().replace("+00:00", "Z")
 
 
 def with_times(value: Any, times: Times) -> Any:
@@ -110,18 +116,11 @@ def harmless(text: str, *, lines: bool = False) -> str:
     return _FORMULA.sub(r"\1\2'", shown)
 
 
-def plain(value: Any, *, lines: bool = False) -> str:
-    """A value as a cell, before quoting: empty for null, numbers as in JSON, lists as JSON, text escaped."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return harmless(value, lines=lines)
-    text = to_json(value)
-    return _FORMULA.sub(r"\1\2'", text) if isinstance(value, list | dict) else text
-
-
 def _cell(form: str, value: Any) -> str:
-    text = plain(value, lines=form == "csv")
+    """A value as a cell: empty for null, numbers as in JSON, lists as JSON, text escaped."""
+    text = "" if value is None else value if isinstance(value, str) else to_json(value)
+    if isinstance(value, str | list | dict):
+        text = harmless(text, lines=form == "csv")
     if form == "csv":
         quoted = any(char in text for char in ',";\n') or text != text.strip() or value == ""
     else:
@@ -168,9 +167,7 @@ def cells_of(form: str, row: bytes) -> list[str]:
 
 
 def as_rows(values: Sequence[Any]) -> list[dict[str, Any]]:
-    """An item as a row: objects flattened, lists with positions from 1, others as `value`."""
-    if all(isinstance(value, dict) for value in values):
-        return [flatten(value) for value in values]
+    """Items that are not all objects as rows: lists with positions from 1, others as `value`."""
     if all(isinstance(value, list) for value in values):
         return [{str(number): inner for number, inner in enumerate(value, 1)} for value in values]
     return [{"value": value} for value in values]

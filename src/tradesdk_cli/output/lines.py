@@ -57,18 +57,21 @@ class Lines:
         value = item if value is True else value  # the query is a filter
         selection.look_at([value])
         if self.form == "table":
-            self._out.write(self._of_table(shown if value is item and not selection.fields else value))
+            self._write(self._of_table(shown if value is item and not selection.fields else value))
         elif self.form in ROWS:
-            self._out.write(self._of_rows(*self._out.flat([value])))
+            self._write(self._of_rows(*self._out.flat([value])))
         else:
-            self._out.write(self._out.json(*selection.pick([value])) + "\n")
+            self._write(self._out.json(selection.pick(value)) + "\n")
         if self._count is not None:
             self._count += 1
+
+    def _write(self, text: str) -> None:
+        (self._out if self._file is None else self._file).write(text)
 
     def close(self) -> None:
         """Closes the file and notes how many items were added."""
         if self._file is not None:
-            self._file.forget()
+            self._file.close()
         if self._count is not None:
             text = f"{plural(self._count, 'items')} added to {self._out.destination}"
             self._out.event("written", text, file=self._out.destination, items=self._count)

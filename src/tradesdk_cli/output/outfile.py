@@ -18,14 +18,13 @@ from pathlib import Path
 
 from tradesdk_cli.config.files import expanded
 from tradesdk_cli.errors import Unwritable, UsageProblem
-from tradesdk_cli.files import PartialFile
-from tradesdk_cli.files import write_all as _write_all
+from tradesdk_cli.files import PartialFile, write_all
 from tradesdk_cli.output.formats import ENDINGS, ROWS, cells_of, seconds_of
 from tradesdk_cli.text import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _BLOCK = 64 * 1024
 _LONGEST_ROW, _MOST_ROWS = 4 * 1024 * 1024, 200_000
@@ -56,41 +55,39 @@ class OutFile:
                 f"use {', '.join(most)} or {last}, or say which format it is: -o csv",
             )
         self._file: FileIO | None = None
-        self._half: PartialFile | None = None
+        """Open while it is appended to."""
 
-    @property
-    def is_open(self) -> bool:
-        """True while a result or a stream is written."""
-        return self._file is not None
+    def replace(self, texts: Iterable[str], is_partial: Callable[[], bool]) -> str:
+        """Writes a result. When it is complete, it replaces the file; a partial one is saved beside it.
 
-    def begin(self) -> None:
-        """Begins a result."""
+        Returns its path. If it fails, the old file stays.
+        """
+        if self._special:
+            self.follow_on()
+            with contextlib.closing(self):
+                for text in texts:
+                    self.write(text)
+            return self.shown
         with self._file_errors():
-            if self._special:
-                self._file = _opened(self.path)
-                return
-            self._half = PartialFile(self.path)
-            self._file = self._half.file
-
-    def commit(self, *, partly: bool = False) -> str:
-        """The complete result replaces the file; with `partly`, it is saved beside it. Returns its path."""
-        ending = ".part" if partly and self._half else ""
-        with self._file_errors():
-            if self._half is not None:
-                self._half.commit(Path(f"{self.path}{ending}"))
-            elif self._file is not None:
-                self._file.close()
-        self._file = self._half = None
+            half = PartialFile(self.path)
+        try:
+            for text in texts:
+                with self._file_errors():
+                    write_all(half.file, _encoded(text))
+            ending = ".part" if is_partial() else ""
+            with self._file_errors():
+                half.commit(Path(f"{self.path}{ending}"))
+        except BaseException:
+            half.drop()
+            raise
         return self.shown + ending
 
-    def forget(self) -> None:
-        """Closes the file. An incomplete result is dropped: the old file stays."""
-        with contextlib.suppress(OSError):
-            if self._half is not None:
-                self._half.drop()
-            elif self._file is not None:
+    def close(self) -> None:
+        """Ends appending."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
                 self._file.close()
-        self._file = self._half = None
+        self._file = None
 
     def follow_on(self, *, resumed: str | None = None) -> None:
         """Begins appending to the file itself, on a new line.
@@ -101,7 +98,7 @@ class OutFile:
         with self._file_errors():
             if not self._special and self.path.exists():
                 _end_last_row(self.path, resumed)
-            self._file = _opened(self.path)
+            self._file = FileIO(self.path, "ab", opener=lambda name, flags: os.open(name, flags, 0o644))
 
     def columns(self, form: str, names: Sequence[str], *, chosen: bool) -> list[str] | None:
         """The columns of the file, for rows with `names`, perhaps `chosen` by `--fields`. None without any."""
@@ -120,12 +117,12 @@ class OutFile:
         return there
 
     def write(self, text: str) -> None:
-        """Writes text at once, as UTF-8. If it cannot be written whole, nothing of it is left."""
-        assert self._file is not None  # noqa: S101  # a result or a stream has begun
+        """Appends text at once, as UTF-8. If it cannot be written whole, nothing of it is left."""
+        assert self._file is not None  # noqa: S101  # a stream has begun
         before = None if self._special else self._file.seek(0, os.SEEK_END)
         with self._file_errors():
             try:
-                _write_all(self._file, text.encode("utf-8", "backslashreplace"))
+                write_all(self._file, _encoded(text))
             except OSError:
                 if before is not None:
                     with contextlib.suppress(OSError):
@@ -144,8 +141,8 @@ class OutFile:
             raise FileUnwritable(f"{self.shown} cannot be written: {error.strerror}", hint) from None
 
 
-def _opened(path: Path) -> FileIO:
-    return FileIO(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o644))
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _refuse_unwritable(path: Path, shown: str) -> bool:

@@ -51,11 +51,7 @@ class Output(Notes):
     """The output of one run."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
-        """Opens nothing yet.
-
-        Raises:
-            UsageProblem: `--query` is invalid, or `--out` cannot be written. Nothing has been sent yet.
-        """
+        """Opens nothing yet, but refuses an invalid `--query`, and an `--out` that cannot be written."""
         super().__init__(settings, environ)
         self.now: Callable[[], float] = time.time
         """Unix seconds by the clock of the service, for relative times."""
@@ -126,11 +122,14 @@ class Output(Notes):
 
     # Results
 
-    def one(self, item: Item) -> None:
-        """Prints one object."""
+    def one(self, item: Any) -> None:
+        """Prints one object, or what the query selects from it; notes on stderr that it selects nothing."""
         value = self.selection.search(item)
         self._value(value)
-        self._note_nothing(item, value)
+        if self.selection.asks and item and is_nothing(value):
+            unknown = self.selection.unknown(item)
+            if unknown or (self.on_terminal and not value):
+                self.event("nothing_selected", f"the query selected nothing{f': {unknown}' if unknown else ''}")
 
     def many(
         self,
@@ -144,20 +143,18 @@ class Output(Notes):
 
         In JSON and NDJSON, a page is written before the next one is fetched.
         """
-        hidden = ""
+        hidden: list[str] = []
         if self.selection.asks:
             items = [item for page in pages for item in page]
             count = len(items)
-            value = self.selection.search(items)
-            self._value(value)
-            self._note_nothing(items, value)
+            self.one(items)
         else:
-            count, hidden = self._list(columns, pages)
+            count = self._list(columns, pages, hidden)
         if count == 0:
             self.note(empty)
         parts, fields = foot()
         if hidden:
-            parts = [*parts, f"not shown: {hidden} (-o json has all)"]
+            parts = [*parts, f"not shown: {', '.join(hidden)} (-o json has all)"]
         if parts:
             self.note(*parts, **fields)
 
@@ -171,10 +168,10 @@ class Output(Notes):
         """Prints an object, or the result of the query."""
         form = self.format_for(many=False)
         if isinstance(value, list):
-            self._list((), [value])
+            self._list((), [value], [])
         else:
             self.selection.look_at([value])
-            [picked] = self.selection.pick([value])
+            picked = self.selection.pick(value)
             if form in ROWS:
                 self._result(self._texts(form, (), [[value]], []))
             elif form != "table":
@@ -186,16 +183,8 @@ class Output(Notes):
             else:
                 self.write(in_words(value) + "\n")
 
-    def _note_nothing(self, items: Any, value: Any) -> None:
-        """Prints that the query selected nothing: for people, and where it names a field that nothing has."""
-        if self.selection.asks and items and is_nothing(value):
-            unknown = self.selection.unknown(items)
-            if unknown or (self.on_terminal and not value):
-                self.event("nothing_selected", f"the query selected nothing{f': {unknown}' if unknown else ''}")
-
-    def _list(self, columns: Sequence[Column], pages: Iterable[list[Any]]) -> tuple[int, str]:
-        """Prints a list. Returns the number of items, and the headings of columns that did not fit."""
-        hidden: list[str] = []
+    def _list(self, columns: Sequence[Column], pages: Iterable[list[Any]], hidden: list[str]) -> int:
+        """Prints a list. Returns the number of items. `hidden` receives the headings of columns that did not fit."""
         count = 0
 
         def looked_at() -> Iterator[list[Any]]:
@@ -205,21 +194,21 @@ class Output(Notes):
                 count += len(page)
                 yield page
 
-        texts = self._texts(self.format_for(many=True), columns, looked_at(), hidden)
-        self._result(texts, lambda: count)
-        return count, ", ".join(hidden)
+        self._result(self._texts(self.format_for(many=True), columns, looked_at(), hidden), lambda: count)
+        return count
 
     def _texts(
         self, form: str, columns: Sequence[Column], pages: Iterable[list[Any]], hidden: list[str]
     ) -> Iterator[str]:
-        """A list in a format, in pieces. `hidden` receives the headings of columns that did not fit."""
+        """A list in a format, in pieces."""
         if form in ("json", "ndjson"):
             begin = "["
-            for page in map(self.selection.pick, filter(None, pages)):
+            for page in filter(None, pages):
+                picked = list(map(self.selection.pick, page))
                 if form == "ndjson":
-                    yield "".join(f"{self.json(item)}\n" for item in page)
+                    yield "".join(f"{self.json(item)}\n" for item in picked)
                 else:
-                    yield begin + self.json(page, indent=2)[1:-2]  # without brackets and the last line break
+                    yield begin + self.json(picked, indent=2)[1:-2]  # without brackets and the last line break
                     begin = ","
             if form == "json":
                 yield "\n]\n" if begin == "," else "[]\n"
@@ -246,14 +235,7 @@ class Output(Notes):
             for text in texts:
                 self.write(text)
             return
-        self.file.begin()
-        try:
-            for text in texts:
-                self.file.write(text)
-            place = self.file.commit(partly=self.partly)
-        except BaseException:
-            self.file.forget()
-            raise
+        place = self.file.replace(texts, lambda: self.partly)
         found = {} if items is None else {"items": items()}
         what = "" if items is None else f"{plural(found['items'], 'items')} "
         kept = f"; {self.destination} is as it was" if self.partly else ""
@@ -271,10 +253,7 @@ class Output(Notes):
     def write(self, text: str) -> None:
         """Prints text: a result or a part of one."""
         if self.file is not None:
-            if self.file.is_open:
-                self.file.write(text)
-            else:
-                self._result([text])
+            self._result([text])
             return
         if self.progress is not None:
             self.progress.wipe()

@@ -7,14 +7,14 @@ those of the selected objects, in the given order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from itertools import chain
 from typing import Any
 
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.output.formats import flatten
-from tradesdk_cli.text import one_line, plural, visible
+from tradesdk_cli.text import one_line, to_json, visible
 
 _EXAMPLE = "for example: --query \"[?status=='active'].id\", or --query 'length(@)'"
 _SHOWN = 60
@@ -73,7 +73,8 @@ class Selection:
             return
         if not all(isinstance(item, dict) for item in items):
             raise UsageProblem("--fields wants objects, and the query selects none", "leave --fields out")
-        self._known = dict.fromkeys(path for item in items for path in _paths("", item)) | dict.fromkeys(more)
+        paths = (path for item in items for path in _names("", item, in_lists=False))
+        self._known = dict.fromkeys(chain(paths, more))
         self._check(self._known, items)
 
     def _check(self, known: Iterable[str], items: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -97,12 +98,9 @@ class Selection:
             return flatten(item)
         return flatten({name: _at(item, self._paths[name]) for name in self.fields})
 
-    def pick(self, items: list[Any]) -> list[Any]:
-        """The same fields, nested as in each of `items`; anything but an object is unchanged."""
-        return [self._picked(item) for item in items] if self.fields else items
-
-    def _picked(self, item: Any) -> Any:
-        if not isinstance(item, dict):
+    def pick(self, item: Any) -> Any:
+        """The same fields, nested as in `item`; anything but an object is unchanged."""
+        if not self.fields or not isinstance(item, dict):
             return item
         picked: dict[str, Any] = {}
         for name in self.fields:
@@ -160,22 +158,15 @@ def is_nothing(value: Any) -> bool:
     return all(each is None if each is value else is_nothing(each) for each in inner)
 
 
-def _names(prefix: str, value: Any) -> Iterable[str]:
+def _names(prefix: str, value: Any, *, in_lists: bool = True) -> Iterable[str]:
     """The names of fields at any depth, below lists without their positions."""
-    if isinstance(value, list):
+    if isinstance(value, list) and in_lists:
         for inner in value:
             yield from _names(prefix, inner)
     elif isinstance(value, dict):
         for key, inner in value.items():
             yield f"{prefix}{key}"
-            yield from _names(f"{prefix}{key}.", inner)
-
-
-def _paths(prefix: str, item: Mapping[str, Any]) -> Iterable[str]:
-    for key, value in item.items():
-        yield f"{prefix}{key}"
-        if isinstance(value, dict):
-            yield from _paths(f"{prefix}{key}.", value)
+            yield from _names(f"{prefix}{key}.", inner, in_lists=in_lists)
 
 
 def names_of_model(model: Any, prefix: str = "") -> Iterable[str]:
@@ -205,7 +196,8 @@ def _compiled(query: str) -> tuple[Callable[[Any], Any], set[str]]:
     import warnings
 
     import jmespath  # most commands never need it
-    from jmespath.exceptions import JMESPathError
+    from jmespath.exceptions import JMESPathError, JMESPathTypeError
+    from jmespath.functions import Functions
 
     @contextmanager
     def query_errors() -> Iterator[None]:
@@ -220,12 +212,15 @@ def _compiled(query: str) -> tuple[Callable[[Any], Any], set[str]]:
         warnings.simplefilter("ignore")  # `active` without inner quotes is deprecated, but accepted
         expression: Any = jmespath.compile(query)
         nodes = list(_nodes(expression.parsed))
-        _check_functions(nodes)
+        for node in nodes:  # JMESPath looks functions up at the call, perhaps after a payment
+            if node["type"] == "function_expression":
+                with suppress(JMESPathTypeError):
+                    Functions().call_function(node["value"], [None] * len(node["children"]))
 
     def search(value: Any) -> Any:
         with query_errors():
             found = expression.search(value)
-            _refuse_non_json(found)
+            to_json(found)  # refuses expressions, and numbers that are not finite
         return found
 
     made = {node["value"] for node in nodes if node["type"] == "key_val_pair"}
@@ -237,34 +232,3 @@ def _nodes(node: Any) -> Iterable[Any]:
     for child in node["children"]:
         if isinstance(child, dict):
             yield from _nodes(child)
-
-
-def _check_functions(nodes: Iterable[Any]) -> None:
-    """Checks functions early: JMESPath looks them up at the call, perhaps after a payment."""
-    from jmespath.functions import Functions
-
-    table = Functions.FUNCTION_TABLE
-    for node in nodes:
-        if node["type"] != "function_expression":
-            continue
-        name, given = node["value"], len(node["children"])
-        if name not in table:
-            near = get_close_matches(name, table, 1)
-            raise UsageProblem(
-                f"--query: there is no function {visible(name, _SHOWN)}",
-                f"did you mean {near[0]}()?" if near else "there are: " + ", ".join(sorted(table)),
-            )
-        signature = table[name]["signature"]
-        variadic = bool(signature) and bool(signature[-1].get("variadic"))
-        if given < len(signature) or (given > len(signature) and not variadic):
-            wanted = ("at least " if variadic else "") + plural(len(signature), "arguments")
-            raise UsageProblem(f"--query: {name}() takes {wanted}, not {given}", _EXAMPLE)
-
-
-def _refuse_non_json(value: Any) -> None:
-    if isinstance(value, float) and value - value != 0:
-        raise ValueError("the result is not a finite number")
-    if not isinstance(value, dict | list | str | int | float | None):
-        raise TypeError("the result is an expression, not a value")
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _refuse_non_json(inner)

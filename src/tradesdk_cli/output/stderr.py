@@ -11,7 +11,7 @@ import sys
 from time import monotonic
 from typing import Any
 
-from tradesdk_cli.text import PLAIN, is_unicode, one_line, plural, to_json, visible
+from tradesdk_cli.text import is_unicode, one_line, plural, to_json, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ class Progress:
 
     def __init__(self, out: Notes, what: str, total: int | None = None) -> None:
         self._out, self._what, self._total = out, what, total
-        self._done = 0
         self._begin = monotonic()
         self.on_line = out.stderr.isatty() and out.environ.get("TERM") != "dumb"
         """True when the line is overwritten."""
@@ -53,15 +52,18 @@ class Progress:
 
     def step(self, done: int) -> None:
         """Updates the number of finished items."""
-        self._done = done
         now = monotonic()
         if now - self._begin < APPEARS_AFTER or now - self._printed_at < (_EVERY_LINE if self.on_line else _EVERY_NOTE):
             return
         self._printed_at = now
+        total = self._total
+        text = plural(done, self._what) if total is None else f"{done} of {plural(total, self._what)}"
         if self.on_line:
-            self._draw(self._counted)
+            stderr = self._out.stderr
+            print(f"{_WIPE}{text[: columns_of(stderr) - 1]}", end="", file=stderr, flush=True)
+            self._shown = True
         else:
-            self._out.event("progress", self._counted, done=done, total=self._total)
+            self._out.event("progress", text, done=done, total=total)
 
     def wipe(self) -> None:
         """Clears the line for other output. The next step prints it again."""
@@ -75,28 +77,6 @@ class Progress:
         self.wipe()
         if not self.on_line:
             self._out.after_ctrl_c()
-
-    @property
-    def _counted(self) -> str:
-        if self._total is None:
-            return plural(self._done, self._what)
-        return f"{self._done} of {plural(self._total, self._what)}"
-
-    def _draw(self, text: str) -> None:
-        stderr = self._out.stderr
-        encoding = stderr.encoding or "utf-8"
-        text = one_line(text).encode(encoding, PLAIN).decode(encoding)  # as wide as the last one
-        print(f"{_WIPE}{fitted(text, columns_of(stderr) - 1)}", end="", file=stderr, flush=True)
-        self._shown = True
-
-
-def fitted(text: str, cells: int) -> str:
-    """`text`, cut to `cells` cells; an ellipsis marks the cut."""
-    from rich.cells import cell_len, set_cell_size
-
-    if cell_len(text) <= cells:
-        return text
-    return set_cell_size(text, max(cells - 3, 0)).rstrip(" ,") + "..."[: max(cells, 0)]
 
 
 _ENDS = {"trade": ",;:.)?", "export": ",", "curl": ""}

@@ -24,7 +24,7 @@ from tradesdk_cli.text import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any, Literal
 
     from rich.console import Console
@@ -76,11 +76,10 @@ def fitted(columns: Sequence[Column], grid: Grid, width: int | None) -> tuple[Ta
     """The table of the columns that fit within `width`, None if the required ones do not; and the left-out columns."""
     shown, widths = _fit(columns, grid, width)
     for of_each in (False, True):
-        if len(shown) < len(columns) and (not of_each or not shown):
+        if len(shown) < len(columns) and not (of_each and shown):
             shortened = _with_short_ids(columns, grid, of_each=of_each)
-            short_shown, short_widths = _fit(columns, shortened, width)
-            if len(short_shown) > len(shown):
-                grid, shown, widths = shortened, short_shown, short_widths
+            if len((found := _fit(columns, shortened, width))[0]) > len(shown):
+                grid, (shown, widths) = shortened, found
     if not shown:
         return None, []
     hidden = [c.heading for i, c in enumerate(columns) if i not in shown and not _is_empty(grid, i)]
@@ -93,14 +92,13 @@ def _fit(columns: Sequence[Column], grid: Grid, width: int | None) -> tuple[list
     widths = [max(cell_len(c.heading), *(cell_len(line[i].plain) for line in grid)) for i, c in enumerate(columns)]
     if width is None:
         return shown, widths
-    whole = widths
-    texts = [column.kind if column.kind in _TEXTS and not column.whole else "" for column in columns]
-    widths = [min(w, _TEXT_WIDTH) if text else w for w, text in zip(widths, texts, strict=True)]
-    floors = [
-        max(_TEXT_FLOOR, len(c.heading)) if text == "text" else w
-        for w, c, text in zip(widths, columns, texts, strict=True)
-    ]
-    least = list(map(min, widths, floors))
+    whole = list(widths)
+    least = list(whole)
+    for i, column in enumerate(columns):
+        if column.kind in _TEXTS and not column.whole:
+            least[i] = widths[i] = min(whole[i], _TEXT_WIDTH)
+        if column.kind == "text" and not column.whole:
+            least[i] = min(widths[i], max(_TEXT_FLOOR, len(column.heading)))
     empty = [_is_empty(grid, i) for i in shown]
 
     def excess(needed: list[int]) -> int:
@@ -164,14 +162,11 @@ class GrowingTable:
         """`sample` has the lengths of ids; `width` is in cells, None without a limit; `unix`: times in Unix seconds."""
         self._columns = columns
         self._now: Literal["unix"] | None = "unix" if unix else None
-        self._short = self._brief = False
-        self._shown, self._widths = _fit(columns, [self._usual(sample)], width)
-        if len(self._shown) < len(columns):
-            self._short = True
+        for self._short, self._brief in ((False, False), (True, False), (True, True)):
             self._shown, self._widths = _fit(columns, [self._usual(sample)], width)
-        if any(column.kind == "price" and i not in self._shown for i, column in enumerate(columns)):
-            self._brief = True  # the time of day, instead of the price
-            self._shown, self._widths = _fit(columns, [self._usual(sample)], width)
+            hidden = [column.kind for i, column in enumerate(columns) if i not in self._shown]
+            if not hidden or (self._short and "price" not in hidden):  # else the time of day, and the price
+                break
         self._shown = self._shown or [i for i, c in enumerate(columns) if not c.optional]  # the terminal wraps lines
 
     @property
@@ -209,23 +204,27 @@ def _render_blocks(console: Console, columns: Sequence[Column], grid: Grid, widt
         if number:
             print_line(console, Text())
         for column, content in zip(columns, line, strict=True):
-            # A whole text takes as many lines as it needs; none begins at the left edge, where names are.
-            at, lines = room + _GAP, [content]
-            if column.whole and width is not None and width >= at + _VALUE_FLOOR:
-                lines = [Text(part) for part in wrap(content.plain, width - at, break_on_hyphens=False)]
-            for part in _named(column.heading, lines[0], room, width):
-                print_line(console, part)
-            for rest in lines[1:]:
-                print_line(console, Text(" " * at) + rest)
+            _print_field(console, column.heading, content, room, width, wraps=column.whole)
 
 
-def _named(name: str, content: Text, room: int, width: int | None) -> Iterator[Text]:
-    """A field's name, and its value `room` cells from the left; a longer name moves only its own value."""
-    if width is not None and width < room + _GAP + _VALUE_FLOOR:
-        yield Text(name, style="bold")
-        yield Text(" " * _GAP) + content
-    else:
-        yield Text.assemble((name, "bold"), " " * max(0, room - cell_len(name)), " " * _GAP, content)
+def _print_field(
+    console: Console, name: str, content: Text, room: int, width: int | None, *, wraps: bool = False
+) -> None:
+    """A field's name, and its value `room` cells from the left; a longer name moves only its own value.
+
+    A value that `wraps` takes as many lines as it needs; none begins at the left edge, where names are.
+    """
+    at = room + _GAP
+    if width is not None and width < at + _VALUE_FLOOR:
+        print_line(console, Text(name, style="bold"))
+        print_line(console, Text(" " * _GAP) + content)
+        return
+    lines = [content]
+    if wraps and width is not None:
+        lines = [Text(part) for part in wrap(content.plain, width - at, break_on_hyphens=False)]
+    print_line(console, Text.assemble((name, "bold"), " " * max(_GAP, at - cell_len(name)), lines[0]))
+    for rest in lines[1:]:
+        print_line(console, Text(" " * at) + rest)
 
 
 def print_line(console: Console, line: Text) -> None:
@@ -252,8 +251,7 @@ def render_one(
         if width is not None and (size := len(content.plain)) > _VALUE_WIDTH:
             content.truncate(_VALUE_WIDTH, overflow="ellipsis")
             content.append(f" ({size:,} characters; -o json has them all)", style="dim")
-        for line in _named(name, content, room, width):
-            print_line(console, line)
+        _print_field(console, name, content, room, width)
     for name, key, value in fields:
         if _is_rows(value):
             print_line(console, Text())

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 import textwrap
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 from rich.text import Text
 
+from tradesdk_cli.output.formats import utc
 from tradesdk_cli.text import is_unicode, visible
 
 TYPE_CHECKING = False
@@ -29,9 +29,12 @@ _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 _LINE, _AXIS = "cyan", "dim"
 _SIGNS = {False: "│└─┤┈", True: "|+-+."}
 """Edge, corner, bar, tick and dot, with and without Unicode."""
-_MARKS = {"BUY": ("▲", "^", "green"), "SELL": ("▼", "v", "red"), "now": ("◆", "@", "yellow")}
-_BESIDE = {"BUY": 1, "SELL": -1}
-_WORDS = {"BUY": "BUY", "SELL": "SELL", "now": "with open positions"}
+_MARKS = {
+    "BUY": ("▲", "^", "green", 1, "BUY"),
+    "SELL": ("▼", "v", "red", -1, "SELL"),
+    "now": ("◆", "@", "yellow", 0, "with open positions"),
+}
+"""Sign with and without Unicode, color, rows below the line, and words."""
 _MONTH = 2592000
 _TIME_STEPS = (60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 172800, 432000, 864000, 2592000, 7776000, 31536000)
 
@@ -63,7 +66,7 @@ class Chart:
     line: str
     marks: Sequence[Mark] = ()
     base: float | None = None
-    notes: Sequence[str] = field(default=())
+    notes: Sequence[str] = ()
 
 
 def draw(chart: Chart, width: int, height: int, *, ascii_only: bool = False) -> list[Text]:
@@ -87,8 +90,8 @@ def draw(chart: Chart, width: int, height: int, *, ascii_only: bool = False) -> 
     canvas = _Canvas(begin, end, low, high, (columns, rows))
     canvas.line(points)
     for mark in marks:  # beside the line, so that it stays visible: BUY below, SELL above
-        sign, plain, style = _MARKS[mark.kind]
-        canvas.sign(mark.at, mark.value, plain if ascii_only else sign, style, _BESIDE.get(mark.kind, 0))
+        sign, plain, style, below, _ = _MARKS[mark.kind]
+        canvas.sign(mark.at, mark.value, plain if ascii_only else sign, style, below)
     edge, corner, bar, tick, dot = tuple(_SIGNS[ascii_only])
     if chart.base is not None and low < chart.base < high:
         canvas.dotted(chart.base, dot)
@@ -137,7 +140,7 @@ class _Canvas:
                 across, below = x + round((right - x) * step / steps), y + round((down - y) * step / steps)
                 self._dots[below // 4][across // 2] |= _BITS[below % 4][across % 2]
 
-    def sign(self, at: float, value: float, sign: str, style: str, beside: int = 0) -> None:
+    def sign(self, at: float, value: float, sign: str, style: str, beside: int) -> None:
         row = min(self._rows - 1, max(0, self.row(value) + beside))
         self._signs[row, self.across(at, self.columns)] = (sign, style)
 
@@ -190,9 +193,7 @@ def _time_axis(canvas: _Canvas) -> str:
 
 def _moment(at: float, step: int) -> str:
     """Labels of times, with the date at the start of a day or when alone; months are names, to avoid confusion."""
-    try:
-        moment = datetime.fromtimestamp(at, UTC)
-    except (ValueError, OverflowError, OSError):
+    if (moment := utc(at)) is None:
         return str(at)
     if step == 0:
         return f"{moment:%d %b %Y %H:%M}"
@@ -203,9 +204,9 @@ def _moment(at: float, step: int) -> str:
 
 def _legend(chart: Chart, width: int, *, ascii_only: bool) -> list[Text]:
     parts = [Text.assemble(("*" if ascii_only else "⣀⡠⠔", _LINE), f" {chart.line}")]
-    for kind, (sign, plain, style) in _MARKS.items():
+    for kind, (sign, plain, style, _, words) in _MARKS.items():
         if any(mark.kind == kind for mark in chart.marks):
-            parts.append(Text.assemble((plain if ascii_only else sign, style), f" {_WORDS[kind]}"))
+            parts.append(Text.assemble((plain if ascii_only else sign, style), f" {words}"))
     line = Text("   ").join(parts)
     return [line] if cell_len(line.plain) <= width else [cut(part, width) for part in parts]
 

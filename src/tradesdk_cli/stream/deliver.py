@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 _EXEC_TIMEOUT = 60.0
 
 
-@dataclass
+def _command(line: str) -> Command:
+    from tradesdk_cli.stream.exec import parse_command
+
+    return parse_command(line, _EXEC_TIMEOUT)
+
+
+@dataclass(frozen=True)
 class Actions:
     """The options of delivery: the maximum of signals, and the commands for each."""
 
     count: Annotated[
         int | None, typer.Option("--count", "-n", parser=whole(1), metavar="N", help="Stop after N signals.")
     ] = None
-    execute: Annotated[
-        list[str] | None,
+    commands: Annotated[
+        list[Any] | None,
         typer.Option(
             "--exec",
+            parser=_command,
             metavar="COMMAND",
             help="Run this for each signal, without a shell, for at most 60 s; {id} and other fields are replaced.",
         ),
     ] = None
-    commands: list[Command] = field(default_factory=list, init=False)
-
-    def __post_init__(self) -> None:
-        if self.execute:
-            from tradesdk_cli.stream.exec import parse_command
-
-            self.commands = [parse_command(line, _EXEC_TIMEOUT) for line in self.execute]
 
 
 class Delivery:
@@ -64,7 +64,7 @@ class Delivery:
         self._out: Output = run.out
         self._lines = Lines(run.out, STREAM, (*StreamSignal.model_fields, *marks))
         run.stack.callback(self._lines.close)
-        self.wanted, self._resumes = wanted, resumes
+        self.count, self.commands, self._resumes = wanted.count, wanted.commands or [], resumes
         self._written: set[str] = set()
         """Ids of signals in the file that this run has not delivered."""
         self._begin = time.monotonic()
@@ -92,7 +92,7 @@ class Delivery:
         else:
             source = next((mark for mark in ("redelivered", "late", "replayed") if event.get(mark) is True), "live")
             self._lines.put(event, shown={**event, "source": source})
-        for command in self.wanted.commands:
+        for command in self.commands:
             problem = command.run(event)
             if problem is not None:
                 self.commands_failed += 1

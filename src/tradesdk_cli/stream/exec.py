@@ -52,11 +52,7 @@ class Command:
         return self.template[0][0][0]
 
     def words(self, event: Mapping[str, Any]) -> list[str]:
-        """The words for one event.
-
-        Raises:
-            NotRunnable: a value cannot be passed to a program, or would be taken as an option.
-        """
+        """The words for one event. Raises NotRunnable for a value that would be taken as an option, for example."""
         words: list[str] = []
         for template in self.template:
             word = "".join(text + (_text(event.get(name)) if name else "") for text, name in template)

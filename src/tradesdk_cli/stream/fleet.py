@@ -2,51 +2,38 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tradesdk import StreamSignal, StreamStats
-from tradesdk.fleet import FleetSignals
+from tradesdk import Gap, StreamSignal, StreamStats
+from tradesdk.fleet import FleetSignal, FleetSignals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tradesdk_cli.stream.bookmark import Stream
+    from collections.abc import Callable
 
 
-class GroupStream:
+class GroupStream(FleetSignals):
     """A member of a group. Signals that `keep` rejects are acknowledged at once."""
 
     catching_up = False
 
-    def __init__(self, signals: FleetSignals, keep: Callable[[StreamSignal], bool]) -> None:
-        self._signals, self._keep = signals, keep
+    def __init__(
+        self, keep: Callable[[StreamSignal], bool], *, checkpoint: object, manual_ack: object, **options: Any
+    ) -> None:
+        """The group keeps its own position: `checkpoint` and `manual_ack` are for other streams."""
+        super().__init__(manual_ack=True, reports=True, **options)
+        self._keep = keep
         self._wanted = self._filtered = 0
 
     @property
     def stats(self) -> StreamStats:
-        return StreamStats(connects=1, signals=self._wanted, filtered=self._filtered, gaps=self._signals.gaps)
+        """Its sums."""
+        return StreamStats(connects=1, signals=self._wanted, filtered=self._filtered, gaps=self.gaps)
 
-    def __iter__(self) -> Iterator[Any]:
-        for item in self._signals:
-            if isinstance(item, StreamSignal) and not self._keep(item):
-                self._filtered += 1
-                self.ack(item)
-            else:
+    def __next__(self) -> FleetSignal | Gap:
+        while True:
+            item = super().__next__()
+            if isinstance(item, Gap) or self._keep(item):
                 self._wanted += isinstance(item, StreamSignal)
-                yield item
-
-    def ack(self, signal: Any) -> None:
-        self._signals.ack(signal)
-
-    def close(self) -> None:
-        self._signals.close()
-
-
-@contextmanager
-def group_stream(
-    keep: Callable[[StreamSignal], bool], *, checkpoint: object, manual_ack: object, **options: Any
-) -> Iterator[Stream]:
-    """A stream of the group, which keeps its own position; `checkpoint` and `manual_ack` are for other streams."""
-    with FleetSignals(manual_ack=True, reports=True, **options) as signals:
-        yield GroupStream(signals, keep)
+                return item
+            self._filtered += 1
+            self.ack(item)

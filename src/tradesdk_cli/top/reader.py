@@ -1,13 +1,13 @@
-"""Readers of the board: one thread for lists, and one for each stream of signals."""
+"""The state of the board, and its readers: one thread for lists, and one for each stream of signals."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tradesdk import (
     APIResponseError,
@@ -28,9 +28,83 @@ from tradesdk_cli.output.printer import Output
 from tradesdk_cli.pay.rows import spending_fields
 from tradesdk_cli.run import Run, wire, wire_all
 from tradesdk_cli.text import one_line
-from tradesdk_cli.top.state import CONNECTING, Board
 
-_PAGE, _PAGES = 100, 5
+if TYPE_CHECKING:
+    from tradesdk import RateLimit
+
+
+SIGNALS_KEPT = 200
+_STATS = ("total_pnl_usd", "win_rate_pct", "total_trades")
+
+Item = Mapping[str, Any]
+
+
+@dataclass
+class Board:
+    """All data, as the service sent it. Threads `put` new data; stored data is never changed in place.
+
+    Attributes:
+        target: the service, for people.
+        chain: the only chain to show; None: all.
+        money: today's spending on market data, and what is left of the budget; or the `problem` with the ledger.
+        details: whole agents, by id; empty if that failed.
+        streams: the state of each chain's stream.
+        problem: why the last request failed; None if it did not.
+        now: Unix seconds by the clock of the service.
+        read_at: when each part was read, by that clock.
+    """
+
+    target: str = ""
+    chain: int | None = None
+    account: Item | None = None
+    usage: Item | None = None
+    limit: RateLimit | None = None
+    money: Item | None = None
+    agents: Sequence[Item] = ()
+    details: Mapping[str, Item] = field(default_factory=dict)
+    positions: Sequence[Item] = ()
+    signals: Sequence[Item] = ()
+    streams: Mapping[str, str] = field(default_factory=dict)
+    problem: str | None = None
+    note: str = ""
+    now: Callable[[], float] = time.time
+    read_at: Mapping[str, float] = field(default_factory=dict)
+    _lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def put(self, part: str, data: Any, key: str = "") -> None:
+        """Stores new data; `key` is the agent of `details` and the chain of `streams`."""
+        with self._lock:
+            if part == "signals":  # unique, newest first
+                known = {signal["id"]: signal for signal in (*data, *self.signals)}
+                data = sorted(known.values(), key=lambda signal: -signal["timestamp"])[:SIGNALS_KEPT]
+            elif part in ("details", "streams"):
+                data = {**getattr(self, part), key: data}
+            elif part in ("agents", "positions") and self.chain is not None:
+                data = [item for item in data if item.get("chain_id") == self.chain]
+            setattr(self, part, data)
+            self.read_at = {**self.read_at, part: self.now()}
+
+    def agent_rows(self) -> list[dict[str, Any]]:
+        """One row per agent, with `open`, `unrealized_pnl_usd`, and its statistics.
+
+        Those are empty until the whole agent was read, and None when it has none.
+        """
+        rows = []
+        for agent in self.agents:
+            mine = [position for position in self.positions if position.get("agent_id") == agent["id"]]
+            whole = self.details.get(agent["id"])
+            stats = {} if whole is None else whole.get("stats") or {}
+            row = {
+                **agent,
+                **{name: "" if whole is None else stats.get(name) for name in _STATS},
+                "open": len(mine) if "positions" in self.read_at else None,
+                "unrealized_pnl_usd": sum(position["unrealized_pnl_usd"] for position in mine) if mine else None,
+            }
+            rows.append(row)
+        return rows
+
+
+_PAGE, _MOST = 100, 500
 _SHARE, _USUAL_LIMIT = 3, 60
 _INTERVAL, _ROUND = 2.0, 60.0
 """Seconds between reads of positions, and of everything else."""
@@ -125,7 +199,7 @@ class Source:
     def _follow(self, chain: int) -> None:
         name = CHAIN_NAMES[chain]
         while not self._over.is_set():
-            self._board.put("streams", CONNECTING, name)
+            self._board.put("streams", "connecting", name)
             try:
                 with self._run.client.signals.stream(chain=chain, reports=True) as stream:
                     self._streams.append(stream)
@@ -173,27 +247,19 @@ def read(run: Run, board: Board, job: str) -> None:
     """Reads one part of the board, named by a word and a key."""
     part, _, key = job.partition(" ")
     client = run.client
-
-    def pages(pager: Any, most: int) -> list[dict[str, Any]]:
-        return [item for page in islice(pager.pages(), most) for item in wire_all(page.data)]
-
     readers: dict[str, Callable[[], Any]] = {
         "account": lambda: wire(client.account.get()),
         "usage": lambda: wire(client.account.usage()),
-        "agents": lambda: pages(client.agents.list(limit=_PAGE), _PAGES),
-        "positions": lambda: pages(client.positions.list(limit=_PAGE), _PAGES),
+        "agents": lambda: wire_all(client.agents.list(limit=_PAGE, max_items=_MOST)),
+        "positions": lambda: wire_all(client.positions.list(limit=_PAGE, max_items=_MOST)),
         "details": lambda: wire(client.agents.get(key)),
         "signals": lambda: wire_all(client.signals.latest(chain=int(key), limit=50)),
     }
     board.put(part, readers[part](), key)
     board.put("limit", client.rate_limit)
     if part == "usage":
-        board.put("money", money(run))
-
-
-def money(run: Run) -> dict[str, Any]:
-    """Today's spending on market data, and what is left of the budget; or the `problem` with the ledger."""
-    try:
-        return spending_fields(run.ledger.spending(Budget.from_environment(), now=run.now()))
-    except (TradeError, CliError) as error:
-        return {"problem": one_line(str(error), 200)}
+        try:
+            money = spending_fields(run.ledger.spending(Budget.from_environment(), now=run.now()))
+        except (TradeError, CliError) as error:
+            money = {"problem": one_line(str(error), 200)}
+        board.put("money", money)

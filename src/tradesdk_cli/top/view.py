@@ -7,7 +7,7 @@ import select
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -25,8 +25,7 @@ from tradesdk_cli.output.columns import TO_PROFIT, TO_STOP, Column, columns
 from tradesdk_cli.output.table import fitted
 from tradesdk_cli.plot.chart import cut, shows_ascii_only
 from tradesdk_cli.text import one_line, plural, visible
-from tradesdk_cli.top.reader import HeldOutput, Source, chains_of, read, skipped
-from tradesdk_cli.top.state import Board, Item
+from tradesdk_cli.top.reader import Board, HeldOutput, Item, Source, chains_of, read, skipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,14 +39,6 @@ _BREATH = 0.5
 _WIDTH = 120
 _SIGNALS = 10
 _LONGEST = 300
-
-
-@dataclass(frozen=True)
-class Moment:
-    """The current time: `mono` by the clock of `Board.read_at`, `wall` in Unix seconds."""
-
-    mono: float
-    wall: float
 
 
 _AGENTS = columns(
@@ -66,8 +57,9 @@ _POSITIONS = columns(
 _LATEST = columns("timestamp direction token_symbol confidence price_usd chain_id? token_address?")
 
 
-def draw(board: Board, width: int, height: int, now: Moment, *, ascii_only: bool = False, keys: bool = True) -> Group:
+def draw(board: Board, width: int, height: int, *, ascii_only: bool = False, keys: bool = True) -> Group:
     """The board in at most `height` lines of at most `width` cells, if that is enough for its headings."""
+    now = board.now()
     head, foot = header(board, width, now, ascii_only=ascii_only), _foot(board, now, width, keys=keys)
     agents = sorted(board.agent_rows(), key=lambda one: one["status"] != "active")  # cut agents are idle
     names = {agent["id"]: agent["name"] for agent in agents}
@@ -80,13 +72,12 @@ def draw(board: Board, width: int, height: int, now: Moment, *, ascii_only: bool
         "positions": (_POSITIONS, positions),
         "signals": (_LATEST, board.signals),
     }
-    room = divide(
-        height - len(head) - len(foot) - 2 * len(parts), {part: len(rows) for part, (_, rows) in parts.items()}
-    )
+    free = height - len(head) - len(foot) - 2 * len(parts)
+    room = divide(free, {part: len(rows) for part, (_, rows) in parts.items()})
     lines: list[RenderableType] = [*head]
     for part, (shown, rows) in parts.items():
         lines.append(_title(board, part, len(rows), room[part], now, width))
-        grid = [[cell(column.kind, column.value(row), now.wall) for column in shown] for row in rows[: room[part]]]
+        grid = [[cell(column.kind, column.value(row), now) for column in shown] for row in rows[: room[part]]]
         if grid:
             lines.append(fitted(shown, grid, width)[0] or Text("the terminal is too narrow", style="dim"))
     return Group(*lines, *foot)
@@ -101,10 +92,10 @@ def divide(height: int, wanted: Mapping[str, int]) -> dict[str, int]:
     return room
 
 
-def header(board: Board, width: int, now: Moment, *, ascii_only: bool = False) -> list[Text]:
+def header(board: Board, width: int, now: float, *, ascii_only: bool = False) -> list[Text]:
     """Target, time, plan; rate limit, requests of the period, and spending."""
     dot = " - " if ascii_only else " · "
-    first = [Text(visible(board.target, 60), style="bold"), Text(moment(now.wall)[11:])]
+    first = [Text(visible(board.target, 60), style="bold"), Text(moment(now)[11:])]
     if board.account is not None:
         first.append(Text(f"plan {visible(str(board.account.get('plan')), 20)}"))
     if board.chain is not None:
@@ -121,18 +112,18 @@ def header(board: Board, width: int, now: Moment, *, ascii_only: bool = False) -
     return [cut(line, width) for line in lines]
 
 
-def _budgets(board: Board, now: Moment) -> list[Text]:
+def _budgets(board: Board, now: float) -> list[Text]:
     parts = []
     limit = board.limit
     if limit is not None and limit.limit and limit.remaining is not None:
         # After the window has ended, the full limit applies until the next response.
-        left = limit.remaining if limit.reset is None or limit.reset.timestamp() > now.wall else limit.limit
+        left = limit.remaining if limit.reset is None or limit.reset.timestamp() > now else limit.limit
         style = "green" if left * 4 >= limit.limit else "yellow" if left * 10 >= limit.limit else "red"
         parts.append(Text.assemble("left ", (f"{left}/{limit.limit}", style), " a minute"))
     quota = (board.usage or {}).get("requests") or {}
     if quota.get("limit"):
         resets = (board.usage or {}).get("reset_at")
-        until = f", resets {ago(resets, now.wall)}" if isinstance(resets, (int, float)) else ""
+        until = f", resets {ago(resets, now)}" if isinstance(resets, (int, float)) else ""
         parts.append(Text(f"used {quota.get('used'):,}/{quota['limit']:,} requests{until}"))
     money = board.money
     if money is not None and "problem" in money:
@@ -146,9 +137,9 @@ def _budgets(board: Board, now: Moment) -> list[Text]:
     return parts
 
 
-def _title(board: Board, part: str, count: int, room: int, now: Moment, width: int) -> Text:
+def _title(board: Board, part: str, count: int, room: int, now: float, width: int) -> Text:
     text = Text.assemble((part, "bold"), "  ")
-    age = max(0.0, now.mono - board.read_at[part]) if part in board.read_at else None
+    age = max(0.0, now - board.read_at[part]) if part in board.read_at else None
     if part == "signals":
         states = [f"{name}: {visible(state, 60)}" for name, state in board.streams.items()]
         calm = all(state == "live" for state in board.streams.values())
@@ -163,10 +154,10 @@ def _title(board: Board, part: str, count: int, room: int, now: Moment, width: i
     return cut(text, width)
 
 
-def _foot(board: Board, now: Moment, width: int, *, keys: bool) -> list[Text]:
+def _foot(board: Board, now: float, width: int, *, keys: bool) -> list[Text]:
     message, style = visible(board.note, _LONGEST), "dim"
     if board.problem is not None:
-        since = max(0.0, now.mono - board.read_at["problem"])
+        since = max(0.0, now - board.read_at["problem"])
         message, style = f"error, {since:.0f} s ago: {visible(board.problem, _LONGEST)}", "red"
     lines = [Text(line, style=style) for line in wrap(message, max(width, 20))]  # the whole reason
     return [*lines, *([Text("q quits", style="dim")] if keys else [])]
@@ -177,7 +168,7 @@ def _foot(board: Board, now: Moment, width: int, *, keys: bool) -> list[Text]:
 
 def show_board(run: Run, chain: int | None) -> None:
     """Shows the board until q."""
-    out, board = run.out, Board(target=run.target().text, chain=chain)
+    out, board = run.out, Board(target=run.target().text, chain=chain, now=run.now)
     run.settings = replace(run.settings, retries=0)  # the reader tries again, and shows that
     run.out = HeldOutput(out, board)
     read(run, board, "account")  # a wrong key or address ends the command
@@ -186,8 +177,7 @@ def show_board(run: Run, chain: int | None) -> None:
     try:
         with deferring(), source, _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
             while not set(pressed(_BREATH)) & set("qQ\x04"):
-                now = Moment(time.monotonic(), run.now())
-                live.update(draw(board, *console.size, now, ascii_only=ascii_only), refresh=True)
+                live.update(draw(board, *console.size, ascii_only=ascii_only), refresh=True)
     except KeyboardInterrupt as interrupt:
         raise Interrupted(interrupt) from None
 
@@ -232,7 +222,7 @@ def _keys() -> Iterator[Callable[[float], str]]:
 
 def once(run: Run, chain: int | None) -> None:
     """Reads everything once and prints it."""
-    out, board = run.out, Board(target=run.target().text, chain=chain)
+    out, board = run.out, Board(target=run.target().text, chain=chain, now=run.now)
     for job in ("account", "agents", "positions", "usage", *(f"signals {one}" for one in chains_of(board))):
         read(run, board, job)
     for agent in board.agents:
@@ -246,6 +236,5 @@ def once(run: Run, chain: int | None) -> None:
             out.note(f"the results of {one_line(agent['name'], 60)} could not be read: {headline}")
     board.signals = board.signals[:_SIGNALS]
     rows = 40 + len(board.agents) + len(board.positions) + len(board.signals)
-    now = Moment(time.monotonic(), run.now())
-    drawn = draw(board, out.width or _WIDTH, 3 * rows, now, ascii_only=shows_ascii_only(out), keys=False)
+    drawn = draw(board, out.width or _WIDTH, 3 * rows, ascii_only=shows_ascii_only(out), keys=False)
     out.draw(lambda console: console.print(drawn))

@@ -218,7 +218,7 @@ def _declared(each: ControlParameter) -> Any:
     if each.choices:
         kind, read["case_sensitive"] = Literal[tuple(each.choices)], False
     elif each.unit == "TIME":
-        kind, read["parser"] = each.types[0], lambda value: each.types[0](unix_or_date()(value))
+        kind, read["parser"] = each.types[0], lambda value: each.types[0](unix_or_date(value))
         text = f"{text.removesuffix('.')}; also {A_TIME.partition(', ')[2]}."
     elif each.unit == "SECONDS":
         kind, read["parser"] = float, _seconds
