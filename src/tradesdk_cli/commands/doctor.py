@@ -22,12 +22,11 @@ from tradesdk_cli.run import Run, run_of, run_with
 from tradesdk_cli.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
     from tradesdk import ConfigError
     from tradesdk_cli.config.settings import Settings
-    from tradesdk_cli.health import Finding
 
 app = Verbs(run_of)
 
@@ -77,12 +76,12 @@ def doctor(
         raise typer.Exit(_probe(ctx, probing))
     if probing != Probing():
         raise UsageProblem("--write, --pay, --gaps, --compare and --yes need --service", "trade doctor --service")
-    from tradesdk_cli.health import exit_code, show
+    from tradesdk_cli.health import examine, exit_code, show
     from tradesdk_cli.output.columns import DOCTOR
 
     chosen, broken = _settings(ctx.obj, os.environ)
     with run_with(ctx, chosen) as run:
-        findings = _examine(run, broken)
+        findings = examine(run, broken)
         if run.out.draws(many=True):
             show(run.out, findings)
         else:
@@ -96,13 +95,14 @@ def _probe(ctx: typer.Context, probing: Probing) -> int:
     from tradesdk_cli.output.outfile import FileUnwritable
     from tradesdk_cli.pay.checkout import amount_of, market_client
     from tradesdk_cli.probe.ask import LONGEST, Probe
-    from tradesdk_cli.probe.points import differences, of_file, options, rows, usual
+    from tradesdk_cli.probe.points import differences, options, rows
     from tradesdk_cli.retries import OtherTime
+    from tradesdk_mock import GapOptions
 
     pay, file, compare = probing.pay, probing.gaps, probing.compare
-
+    usual = GapOptions().as_dict()
     try:
-        expected = usual() if compare is None else of_file(compare)
+        expected = usual if compare is None else GapOptions.from_file(compare).as_dict()
     except ValueError as error:
         raise UsageProblem(f"--compare: {error}", "make one: trade doctor --service --gaps FILE") from None
     written = partial(file_errors, FileUnwritable, f"{file} cannot be written", "--gaps takes another FILE")
@@ -135,7 +135,7 @@ def _probe(ctx: typer.Context, probing: Probing) -> int:
         otherwise = [
             row
             for row in differences(found, expected)
-            if compare is None or row["value"] is not None or expected[row["point"]] != usual()[row["point"]]
+            if compare is None or row["value"] is not None or expected[row["point"]] != usual[row["point"]]
         ]
         for row in found if compare is not None else ():
             row["file"] = expected.get(row["point"])
@@ -191,19 +191,3 @@ def _settings(
         with suppress(ConfigError, ConfigProblem):
             return resolve(flags, left), wrong
     return Settings(output=flags.get("output") or "auto"), wrong
-
-
-def _examine(run: Run, broken: ConfigProblem | ConfigError | None) -> list[Finding]:
-    from tradesdk_cli import health
-
-    chosen, environ = run.settings, os.environ
-    checks: list[tuple[str, Callable[[], Sequence[Finding]]]] = [
-        ("settings", lambda: health.settings(chosen, environ, broken)),
-        ("api", lambda: health.account(run)),
-        ("market data", lambda: health.market(run)),
-        ("wallet", lambda: health.wallet(run, environ)),
-        ("ledger", lambda: health.ledger(run)),
-        ("fleet", lambda: health.fleet(run)),
-        ("mcp", health.mcp),
-    ]
-    return [one for name, check in checks for one in health.findings_of(name, check)]
