@@ -25,32 +25,17 @@ _NOT_FOR_CURL = ("host", "connection", "accept-encoding", "user-agent", "content
 _GLOBBED = frozenset("[]{}")
 
 
-def log_control_request(
-    method: str,
-    url: str,
-    sent: bytes | None,
-    status: int,
-    answered: bytes,
-    seconds: float,
-    kinds: tuple[str, str],
-) -> None:
-    """Logs a request to a mock's control routes and its response, if the log is enabled.
+def log_control(event: str, method: str, url: str, content: bytes | None, kind: str, **more: Any) -> None:
+    """Logs a request to a mock's control routes or its answer, if the log is enabled.
 
-    `kinds` are the media types of both; only JSON is shown.
+    `kind` is its media type; only JSON is shown.
     """
     logger = logging.getLogger(CONTROL)
-    if not logger.level:
-        return
-    about = {"method": method, "url": url}
-    request = {"event": "request", **about, **_content(sent, kinds[0])}
-    answer = {"event": "answer", **about, "status": status, **_content(answered, kinds[1]), "seconds": seconds}
-    for wire in (request, answer):
+    if logger.level:
+        text = None if content is None or kind != "application/json" else content.decode("utf-8", "replace")
+        shown = {"headers": {"content-type": kind}, "body": text and without_made_keys(text)}
+        wire = {"event": event, "method": method, "url": url, **shown, "bytes": len(content or b""), **more}
         logger.debug("%s %s", method, url, extra={"wire": wire})
-
-
-def _content(content: bytes | None, kind: str) -> dict[str, Any]:
-    text = None if content is None or kind != "application/json" else content.decode("utf-8", "replace")
-    return {"headers": {"content-type": kind}, "body": text and without_made_keys(text), "bytes": len(content or b"")}
 
 
 @contextmanager
