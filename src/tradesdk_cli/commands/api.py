@@ -18,24 +18,13 @@ from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import one_line, to_json, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from tradesdk import RawResponse
     from tradesdk_cli.confirm import Change
     from tradesdk_cli.output.printer import Output
 
 app = Verbs(run_of)
-
-Words = Annotated[list[str], typer.Argument(metavar="[METHOD] PATH", help="GET, POST, PUT, PATCH, DELETE; /v1/….")]
-Texts = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--field", "-f", metavar="NAME=VALUE", help="A field of a GET's query; else a text field of the body."
-    ),
-]
-Data = Annotated[
-    str | None, typer.Option("--data", "-d", metavar="JSON|@FILE|-", help="The whole body; - is standard input.")
-]
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _STREAM = "/v1/signals/stream"
@@ -46,9 +35,16 @@ _SAFE = "/%:@!$&'()*+,;=~"
 @app.verb("api", "trade --mock api GET /v1/agents -f status=active", "trade --mock api /v1/account -o table")
 def api(
     run: Run,
-    words: Words,
-    field: Texts = None,
-    data: Data = None,
+    words: Annotated[list[str], typer.Argument(metavar="[METHOD] PATH", help="GET, POST, PUT, PATCH, DELETE; /v1/….")],
+    field: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--field", "-f", metavar="NAME=VALUE", help="A field of a GET's query; else a text field of the body."
+        ),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", "-d", metavar="JSON|@FILE|-", help="The whole body; - is standard input.")
+    ] = None,
     *,
     consent: Consent,
 ) -> None:
@@ -69,16 +65,7 @@ def api(
 
 
 def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -> Change:
-    """The request for these words and options; its path is quoted and begins with `/v1/`.
-
-    Args:
-        words: `PATH`, or `METHOD PATH`; without a method it is a GET, or a POST when there is a body.
-        texts: `name=value`.
-        data: the body as JSON, `@file`, or `-` for standard input.
-
-    Raises:
-        UsageProblem: the words are invalid, or it is a paid request; nothing was sent.
-    """
+    """The request for these words, `name=value` texts and data; its path is quoted and begins with `/v1/`."""
     from tradesdk_cli.confirm import Change
     from tradesdk_cli.pay.calls import ENDPOINTS
 
@@ -92,15 +79,19 @@ def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -
         raise UsageProblem("the stream never ends", "{trade} signals stream --help")
     if verb := next((verb for verb, endpoint in ENDPOINTS.items() if path == f"/v1/{endpoint}"), None):
         raise UsageProblem(f"{path} is market data, which has its own commands", f"{{trade}} market {verb} --help")
-    fields = list(pairs(texts, "for example: -f name=calm").items())
+    fields, body = pairs(texts, "for example: -f name=calm"), None
     if method == "GET":
         if data is not None:
             raise UsageProblem("a GET has no body", "leave -d out, or name the method: {trade} api POST PATH -d …")
-        return Change(f"{method} {path}", method, path, query=_unique([*query, *fields]))
-    if data is not None and fields:
+        query += fields.items()
+    elif data is not None and fields:
         raise UsageProblem("-d and -f exclude each other", "put everything into -d")
-    body: Any = dict(fields) or None if data is None else _json_of(data)
-    return Change(f"{method} {path}", method, path, body, query=_unique(query))
+    else:
+        body = fields or None if data is None else _json_of(data)
+    names = [name for name, _ in query]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageProblem(f"{one_line(twice[0], 60)} is given twice", "leave one of them out")
+    return Change(f"{method} {path}", method, path, body, query=dict(query))
 
 
 def _path_and_query(word: str) -> tuple[str, list[tuple[str, str]]]:
@@ -114,15 +105,6 @@ def _path_and_query(word: str) -> tuple[str, list[tuple[str, str]]]:
     if "\\" in path or any(part in (".", "..") for part in unquote(path).split("/")):
         raise UsageProblem("a path has no . or .. or backslash", "write the path as the service knows it: /v1/agents")
     return quote(path, safe=_SAFE), parse_qsl(query, keep_blank_values=True)
-
-
-def _unique(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, value in pairs:
-        if name in found:
-            raise UsageProblem(f"{one_line(name, 60)} is given twice", "leave one of them out")
-        found[name] = value
-    return found
 
 
 def _json_of(data: str) -> Any:
