@@ -14,6 +14,7 @@ import typer
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import Consent, pairs
 from tradesdk_cli.errors import SERVER, CliError, UsageProblem
+from tradesdk_cli.files import file_errors
 from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import one_line, to_json, visible
 
@@ -114,13 +115,11 @@ def _json_of(data: str) -> Any:
             text, where = sys.stdin.read(), "standard input"
         elif data.startswith("@"):
             where = one_line(data[1:], 200)
-            with open(Path(data[1:]).expanduser(), encoding="utf-8") as stream:
-                text = stream.read()
+            with file_errors(UsageProblem, f"cannot read {where}", "-d @FILE, or -d -"):
+                text = Path(data[1:]).expanduser().read_text("utf-8")
         found = json.loads(text)
         to_json(found)  # refuses what Python accepts beyond JSON: NaN and infinity
         return found
-    except OSError as error:
-        raise UsageProblem(f"cannot read {where}: {error.strerror}", "-d @FILE, or -d -") from None
     except (ValueError, RecursionError) as error:
         position = f": line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise UsageProblem(

@@ -15,17 +15,6 @@ from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import bare_key
 
-_PRINTED = (
-    "profile",
-    "kind",
-    "world",
-    "base_url",
-    "email",
-    "plan",
-    "api_key_last4",
-    "key_kept_in",
-    "default",
-)
 _USE = "use it with --profile {name}, or always: trade config set profile {name}"
 app = Verbs(run_of)
 
@@ -54,7 +43,8 @@ def login(
 
     store = None if keyring is None else "keyring" if keyring else "file"
     with run_of(ctx, new_profile=True) as run:
-        run.out.selection.expect(*_PRINTED)
+        account = ("email", "plan", "api_key_last4")
+        run.out.selection.expect("profile", "kind", "world", "base_url", *account, "key_kept_in", "default")
         name = run.settings.profile or "default"
         for other in run.settings.saved.tables:
             if other != name and other.lower() == name.lower():

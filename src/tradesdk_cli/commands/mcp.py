@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 app = Verbs(run_of, name="mcp", cls=TradeGroup)
 
 
-Client = Literal["claude", "cursor", "codex", "vscode"]
-"""Clients with known settings."""
-
-
 @dataclass
 class Rights:
     """The options about what a session may do."""
@@ -122,7 +118,10 @@ def _serve_stdio(run: Run, scope: Scope) -> None:
 @app.verb("config", "trade mcp config claude", "trade --mock mcp config codex", silent=True)
 def config(
     run: Run,
-    client: Annotated[Client, typer.Argument(metavar="CLIENT", help="claude, cursor, codex or vscode.")],
+    client: Annotated[
+        Literal["claude", "cursor", "codex", "vscode"],
+        typer.Argument(metavar="CLIENT", help="claude, cursor, codex or vscode."),
+    ],
     *,
     rights: Rights,
 ) -> None:

@@ -44,7 +44,7 @@ def import_key(run: Run, wallet: WalletFile = None) -> None:
 
     # Check the file before the key is typed.
     _new_keystore(run, wallet)
-    typed = hidden("the private key: ") if sys.stdin.isatty() else sys.stdin.readline(_LONGEST)
+    typed = hidden("the private key: ") if sys.stdin.isatty() else sys.stdin.readline()
     key = bare_key(typed, KEY)
     if not key:
         raise ConfigProblem("there was no private key", KEY_HINT)
@@ -91,9 +91,6 @@ def accept_secret(run: Run, wallet: WalletFile = None, *, consent: Consent) -> N
     change = Change(what, LEDGER, "accept-secret", body, before={"payer": payer, "secret_id": known})
     if approve(run, change, **vars(consent)):
         run.out.one({**body, "secret_id": client.payments.accept_purchase_secret()})
-
-
-_LONGEST = 4096
 
 
 def _create(run: Run, wallet: Path | None, key: str | None) -> None:
