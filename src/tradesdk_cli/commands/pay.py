@@ -333,11 +333,10 @@ def resume(
         run.out.note(f"nothing was sent (--dry-run){kept}")
         return
     client = client_for(run, payment, send_api_key=send_api_key)
-    with waiting_for_answer(run, lambda: waits, lambda: note_under_way(run, line, waits)) as end:
+    with waiting_for_answer(run, lambda: waits, lambda: note_under_way(run, line, waits)):
         result = client.payments.resume(payment.id)
         waits = False
         print_bought(run, client, verb_of(payment), result)
-        end()
 
 
 @app.verb("reconcile", "trade --mock pay reconcile", "trade --mock pay reconcile --mark unpaid --older-than 1h")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk import Budget, LedgerError, PaymentRefusedError, PaymentStage
 from tradesdk_cli.confirm import ask, can_ask, say_target
-from tradesdk_cli.errors import CliError, Declined, Interrupted, Unwritable, UsageProblem
+from tradesdk_cli.errors import OTHER, Declined, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.explain import of_error
 from tradesdk_cli.interrupts import StopRequested, on_signal
 from tradesdk_cli.output.columns import MARKET
@@ -47,16 +47,15 @@ def purchase(run: Run, call: Call, terms: Terms) -> None:
     run.out.selection.expect(*_models(run.out, call.verb))
     most = _agreed(run, wallet, call, client, terms)
     buy = getattr(client, call.method)
-    began, signed = run.now(), _signatures(wallet)
+    began, signed = run.now(), 0 if wallet is None else wallet.signatures
     results: list[MarketResult[Any]] = []
 
     def under_way() -> bool:
-        return not results and _signatures(wallet) > signed
+        return not results and wallet is not None and wallet.signatures > signed
 
-    with waiting_for_answer(run, under_way, lambda: _note_unfinished(run, began)) as end:
+    with waiting_for_answer(run, under_way, lambda: _note_unfinished(run, began)):
         results.append(_bought(wallet, lambda: buy(**given, max_price=most, purchase=terms.purchase)))
         print_bought(run, client, call.verb, results[0])
-        end()
 
 
 def print_bought(
@@ -90,10 +89,6 @@ def collect(client: MarketClient, results: Sequence[MarketResult[Any]]) -> None:
         if payment is not None:
             with suppress(LedgerError):  # then the same command prints it again, unpaid
                 client.payments.collect(payment.id)
-
-
-def _signatures(wallet: Wallet | None) -> int:
-    return 0 if wallet is None else wallet.signatures
 
 
 def _agreed(run: Run, wallet: Wallet | None, call: Call, client: MarketClient, terms: Terms) -> str | None:
@@ -136,13 +131,10 @@ def _bought(wallet: Wallet | None, buy: Callable[[], MarketResult[Any]]) -> Mark
 
 
 @contextmanager
-def waiting_for_answer(
-    run: Run, under_way: Callable[[], bool], on_stop: Callable[[], object]
-) -> Iterator[Callable[[], None]]:
-    """Inside, the first signal waits for the answer of a payment `under_way`; others end the command at once.
+def waiting_for_answer(run: Run, under_way: Callable[[], bool], on_stop: Callable[[], object]) -> Iterator[None]:
+    """Inside, the first signal waits for the answer of a payment `under_way`, and ends the command after this.
 
-    In that case `on_stop` prints the next step. Yields a function to call at the end: it raises `Interrupted` if a
-    signal waited.
+    Others end it at once; then `on_stop` prints the next step.
     """
     stops: list[StopRequested] = []
 
@@ -155,19 +147,17 @@ def waiting_for_answer(
         run.out.note(f"a payment is under way: waiting for its answer; {name} again stops at once")
         return True
 
-    def end() -> None:
-        if stops:
-            run.out.note("interrupted after the answer arrived")
-            raise Interrupted(stops[0])
-
     try:
         with on_signal(handle):
-            yield end
+            yield
     except KeyboardInterrupt as stop:
         run.out.after_ctrl_c()
         on_stop()
         run.out.note("interrupted")
         raise Interrupted(stop) from None
+    if stops:
+        run.out.note("interrupted after the answer arrived")
+        raise Interrupted(stops[0])
 
 
 def note_under_way(run: Run, line: str, waits: bool) -> None:
@@ -207,18 +197,13 @@ def kept(run: Run, results: Sequence[MarketResult[Any]]) -> Iterator[None]:
     try:
         yield
     except (Unwritable, UsageProblem) as error:
-        payments = [result.payment for result in results if result.payment is not None]
-        if not payments:
-            raise
-        commands = ", ".join(f"{run.settings.program} pay resume {payment.id}" for payment in payments)
-        what = "your answer is kept" if len(payments) == 1 else "your answers are kept"
-        hint = f"{what}: {commands}"
-        if isinstance(error, Unwritable):
-            failure: CliError = type(error)(error.message, hint)
-        else:
-            failure = CliError(error.message, hint, code="not_printed")
-        failure.about = {"charged": payments[-1].charged, "payment": of_error(payments[-1])}
-        raise failure from None
+        if payments := [result.payment for result in results if result.payment is not None]:
+            commands = ", ".join(f"{run.settings.program} pay resume {payment.id}" for payment in payments)
+            error.hint = f"{'your answer is' if len(payments) == 1 else 'your answers are'} kept: {commands}"
+            error.about = {"charged": payments[-1].charged, "payment": of_error(payments[-1])}
+            if isinstance(error, UsageProblem):
+                error.code, error.exit_code = "not_printed", OTHER
+        raise
 
 
 def show(run: Run, verb: str, result: MarketResult[Any]) -> None:

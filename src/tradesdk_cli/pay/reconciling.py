@@ -76,13 +76,12 @@ def reconcile(run: Run, *, send_api_key: bool) -> None:
     client, now = client_for(run, None, send_api_key=send_api_key), run.now()
     sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True, limit=ALL)
     waits = any(payment.in_doubt and payment.is_live(now) for payment in sent)
-    with waiting_for_answer(run, lambda: waits, lambda: note_under_way(run, "pay reconcile", waits)) as end:
+    with waiting_for_answer(run, lambda: waits, lambda: note_under_way(run, "pay reconcile", waits)):
         found = client.payments.reconcile()
         waits = False
         _print(run, found, now)
         collect(client, found.delivered)
         in_doubt = _print_next_steps(run, found)
-        end()
     if found.unresolved or in_doubt:
         raise typer.Exit(OUTCOME_UNKNOWN)
 
