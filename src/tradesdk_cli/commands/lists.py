@@ -48,14 +48,18 @@ class Source:
     read: Callable[[str], Any] | None = None
 
 
-def keeping(token: str | None = None, **wanted: object) -> Callable[[Any], bool] | None:
+def keeping(
+    token: str | None = None, *, min_confidence: float | None = None, **wanted: object
+) -> Callable[[Any], bool] | None:
     """A filter for items with these values, ignoring case. `token` is an address or a symbol. None: no filter."""
     symbol = None if token is None else token.strip().casefold()
     given = {name: str(value).casefold() for name, value in wanted.items() if value is not None}
-    if symbol is None and not given:
+    if symbol is None and not given and not min_confidence:
         return None
 
     def keep(item: Any) -> bool:
+        if min_confidence and item.confidence < min_confidence:
+            return False
         if symbol is not None and symbol not in (item.token_symbol.casefold(), item.token_address.casefold()):
             return False
         return all(str(getattr(item, name)).casefold() == value for name, value in given.items())
