@@ -27,10 +27,7 @@ app = Verbs(run_of, name="mcp", cls=TradeGroup)
 class Rights:
     """The options about what a session may do."""
 
-    # None instead of defaults: Typer would import pydantic to parse a default, even for --help.
-    write: Annotated[
-        bool | None, typer.Option("--write", help="Let agents be changed, each change approved by you.")
-    ] = None
+    write: Annotated[bool, typer.Option("--write", help="Let agents be changed, each change approved by you.")] = False
     spend: Annotated[
         str | None, typer.Option(metavar="USD", help="Let the session spend this much on market data.")
     ] = None
@@ -46,7 +43,7 @@ class Rights:
         if auto > most:
             hint = f"--spend {self.auto_spend} --auto-spend {self.auto_spend}"
             raise UsageProblem("--auto-spend cannot be more than --spend", hint)
-        return Scope(bool(self.write), most, auto)
+        return Scope(self.write, most, auto)
 
 
 def _micro(option: str, text: str | None) -> int:

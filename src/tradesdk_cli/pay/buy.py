@@ -259,7 +259,7 @@ def _show_dry_run(run: Run, call: Call, found: DryRun) -> None:
     authorization, refusal = found.authorization, found.refusal
     shown: dict[str, Any] = {
         "method": "POST",
-        "path": call.path,
+        "path": f"/v1/{call.endpoint}",
         "body": json.loads(found.quote.body),
         "price_usd": plain_dollars(found.quote.price),
         "amount_usd": None if authorization is None else plain_dollars(usd(int(authorization["value"]))),
