@@ -25,8 +25,6 @@ from tradesdk_cli.run import Run, run_of, wire
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tradesdk import Agent
 
 _PAGE = 100
@@ -93,17 +91,16 @@ def list_agents(
     from tradesdk_cli.commands.lists import Source, keeping, ranked_by, show_list
     from tradesdk_cli.output import columns
 
-    def lost(agent: Agent) -> float | None:
-        pnl = 0.0 if agent.stats is None else agent.stats.total_pnl_usd
-        return pnl if pnl < 0 else None
+    by = ranked_by(sort or "-total_pnl", _SORTED_BY)
 
-    by = None if sort is None else ranked_by(sort, _SORTED_BY)
-    rank: Callable[[Agent], float | None] | None = by
-    if losing:
-        rank = lost if by is None else lambda agent: None if lost(agent) is None else by(agent)
-    read = run.client.agents.get if results or rank is not None else None
-    filters = {"status": status}
-    found = Source("agents", run.client.agents.list, filters, keeping(chain_id=chain), rank, read)
+    def rank(agent: Agent) -> float | None:
+        has_lost = agent.stats is not None and agent.stats.total_pnl_usd < 0
+        return by(agent) if has_lost or not losing else None
+
+    is_ranked = losing or sort is not None
+    read = run.client.agents.get if results or is_ranked else None
+    keep = keeping(chain_id=chain)
+    found = Source("agents", run.client.agents.list, {"status": status}, keep, rank if is_ranked else None, read)
     like = f" with the status {status}" if status else ""
     empty = f"no agent{like} has lost money" if losing else f"no agents{like}"
     show_list(run, columns.AGENTS if read is None else columns.AGENT_RESULTS, walk, found, empty=empty)

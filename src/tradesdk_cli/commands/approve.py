@@ -71,7 +71,6 @@ def _list(run: Run, found: list[Action], now: float, *, everything: bool) -> Non
 
 def row_of(action: Action, now: float) -> dict[str, Any]:
     """An action without its content."""
-
     return {
         "code": action.code,
         "state": "expired" if action.expired(now) else action.state,

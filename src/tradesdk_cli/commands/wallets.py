@@ -85,9 +85,9 @@ def connect(
     address = address if signer is None else signer.address
     if not consent.dry_run:
         run.out.selection.expect(Connected)
-    body = {"address": address, "chain_id": chain, "label": label}
+    shown = signature or "(made when it is sent)"
+    body = {"address": address, "chain_id": chain, "label": label, "signature": shown}
     about = {} if signer is None else {"text to sign": text or wallet_message(str(address), chain)}
-    body["signature"] = signature or "(made when it is sent)"
     change = Change(f"connect the wallet {address} as {label}", "POST", "/v1/wallets", body, about=about)
     if approve(run, change, **vars(consent)):
         wallets = run.client.wallets

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tradesdk import Budget, LedgerError, PaymentRefusedError, PaymentStage
 from tradesdk_cli.confirm import ask, can_ask, say_target
 from tradesdk_cli.errors import OTHER, Declined, Interrupted, Unwritable, UsageProblem
-from tradesdk_cli.explain import of_error
+from tradesdk_cli.explain import about_payment
 from tradesdk_cli.interrupts import StopRequested, on_signal
 from tradesdk_cli.output.columns import MARKET
 from tradesdk_cli.pay.checkout import market_client
@@ -200,7 +200,7 @@ def kept(run: Run, results: Sequence[MarketResult[Any]]) -> Iterator[None]:
         if payments := [result.payment for result in results if result.payment is not None]:
             commands = ", ".join(f"{run.settings.program} pay resume {payment.id}" for payment in payments)
             error.hint = f"{'your answer is' if len(payments) == 1 else 'your answers are'} kept: {commands}"
-            error.about = {"charged": payments[-1].charged, "payment": of_error(payments[-1])}
+            error.about = about_payment(payments[-1])
             if isinstance(error, UsageProblem):
                 error.code, error.exit_code = "not_printed", OTHER
         raise

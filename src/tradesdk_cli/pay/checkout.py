@@ -76,8 +76,7 @@ def market_client(
     """
     from tradesdk import ChainWitness, MarketClient
 
-    http = run.http if run.settings.mock else None
-    client: MarketClient = _made(MarketClient, ChainWitness, run, wallet, http, send_api_key, at)
+    client: MarketClient = _made(MarketClient, ChainWitness, run, wallet, run.http, send_api_key, at)
     run.stack.callback(client.close)
     return client
 
