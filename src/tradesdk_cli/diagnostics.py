@@ -43,29 +43,20 @@ def watching(out: Output) -> Iterator[None]:
     """Shows the requests and responses of the SDK, as the settings of `out` want."""
     from tradesdk_cli.retries import log_handler  # imports the SDK, which control routes do not need
 
-    unreachable = out.settings.mock  # curl cannot reach the embedded mock
-
     def say(line: str, style: str = "") -> None:
         print(out.paint(style, visible(line)) if style else visible(line), file=out.stderr, flush=True)
-
-    def show_curl(wire: Mapping[str, Any]) -> None:
-        nonlocal unreachable
-        line, left_out = curl_line(wire)
-        if out.machine_notes:
-            out.print_object({"type": "curl", "command": line, "left_out": left_out})
-        else:
-            say(line)
-            if left_out:
-                out.note(f"left out of this line: {' and '.join(left_out)}")
-        if unreachable:
-            out.note("the embedded mock has no address; trade mock serve gives it one")
-            unreachable = False  # once is enough
 
     def handle(record: logging.LogRecord) -> None:
         wire: Mapping[str, Any] = vars(record).get("wire", {})
         event = wire.get("event")
         if event == "request" and out.settings.curl:
-            show_curl(wire)
+            line, left_out = curl_line(wire)
+            if out.machine_notes:
+                out.print_object({"type": "curl", "command": line, "left_out": left_out})
+            else:
+                say(line)
+                if left_out:
+                    out.note(f"left out of this line: {' and '.join(left_out)}")
         if event not in ("request", "answer", "failure") or not out.settings.debug:
             return
         if out.machine_notes:
@@ -76,6 +67,8 @@ def watching(out: Output) -> Iterator[None]:
         for style, line in lines(wire):
             say(line, style)
 
+    if out.settings.curl and out.settings.mock:
+        out.note("the embedded mock has no address; trade mock serve gives it one")
     # Alone: else each request would also be taken as the reason of the next wait.
     with log_handler(handle, log="tradesdk.wire", alone=True), log_handler(handle, log=CONTROL, alone=True):
         yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shlex
@@ -108,9 +107,9 @@ def _probe(ctx: typer.Context, probing: Probing) -> int:
     written = partial(file_errors, FileUnwritable, f"{file} cannot be written", "--gaps takes another FILE")
     if file is not None:
         with written():  # before half a minute and a purchase, not after
-            if file.is_dir():
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             PartialFile(file).drop()
+            with suppress(FileNotFoundError):  # a new one is not made yet
+                open(file, "r+b").close()
     with run_of(ctx) as run:
         wallet = None
         if pay is not None:
