@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import logging
 import shlex
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tradesdk_cli.output.printer import Output
 from tradesdk_cli.redact import without_made_keys
 from tradesdk_cli.text import json_escaped, visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tradesdk_cli.output.printer import Output
-
 
 CONTROL = "tradesdk_cli.wire"
 """The log of requests to a mock's control routes, in the form of the SDK's log `tradesdk.wire`."""

@@ -20,7 +20,9 @@ from tradesdk import (
     ConfigError,
     FleetError,
     InvalidArgumentError,
+    InvalidSignatureError,
     LedgerError,
+    Payment,
     PaymentError,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
@@ -49,11 +51,6 @@ from tradesdk_cli.errors import (
 )
 from tradesdk_cli.next_steps import BY_STATUS, CHECK_URL, IN_TRADE, MOCK_KEYS, UNKNOWN_OUTCOME
 from tradesdk_cli.text import dollars, one_line, plain_dollars, visible
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from tradesdk import InvalidSignatureError, Payment
-
 
 _CHECK_KEY = (IN_TRADE["unauthorized"] or "").replace("{login}", LOGIN)
 _NOUNS = ("agents", "wallets", "trades", "positions")

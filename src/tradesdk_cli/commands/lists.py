@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import count
 from math import inf
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tradesdk_cli.cli.params import Walk
 from tradesdk_cli.errors import Interrupted, UsageProblem
 from tradesdk_cli.interrupts import DeferInterrupt, deferring
+from tradesdk_cli.output.columns import Column
+from tradesdk_cli.output.printer import Output
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.run import Run, wire_all
 from tradesdk_cli.text import one_line, plural
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from tradesdk_cli.cli.params import Walk
-    from tradesdk_cli.output.columns import Column
-    from tradesdk_cli.output.printer import Output
-
 
 _PAGE = 100
 

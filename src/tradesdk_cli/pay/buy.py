@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tradesdk import Budget, LedgerError, PaymentRefusedError, PaymentStage
+import tradesdk
+from tradesdk import Budget, LedgerError, MarketClient, MarketResult, Payment, PaymentRefusedError, PaymentStage
 from tradesdk_cli.confirm import ask, can_ask, say_target
 from tradesdk_cli.errors import OTHER, Declined, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.explain import about_payment
 from tradesdk_cli.interrupts import StopRequested, on_signal
 from tradesdk_cli.output.columns import MARKET
+from tradesdk_cli.output.printer import Output
+from tradesdk_cli.pay.calls import Call, Terms
 from tradesdk_cli.pay.checkout import market_client
 from tradesdk_cli.pay.rows import left_over, room
-from tradesdk_cli.run import wire
+from tradesdk_cli.run import Run, wire
 from tradesdk_cli.text import dollars, one_line, plain_dollars, usd, visible
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tradesdk import DryRun, MarketClient, MarketResult, Payment, Quote
-    from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.pay.calls import Call, Terms
-    from tradesdk_cli.run import Run
-    from tradesdk_cli.wallet import Wallet
+from tradesdk_cli.wallet import Wallet
 
 Rows = list[dict[str, Any]]
 PER_SIGNAL = ("signals", "history")
@@ -94,7 +90,7 @@ def collect(client: MarketClient, results: Sequence[MarketResult[Any]]) -> None:
 def _agreed(run: Run, wallet: Wallet | None, call: Call, client: MarketClient, terms: Terms) -> str | None:
     """The maximum price: --max-price, or, without a budget, the price that a person at the terminal accepts."""
     most, given = terms.max_price, call.given
-    quote: Quote = getattr(client.quote, call.method)(**given)
+    quote: tradesdk.Quote = getattr(client.quote, call.method)(**given)
     allowed = most is not None or quote.spending.budget.is_set
     if wallet is None or not (can_ask() if not allowed else not run.out.machine_notes):
         return most
@@ -102,7 +98,7 @@ def _agreed(run: Run, wallet: Wallet | None, call: Call, client: MarketClient, t
     run.out.note(f"{call.description()}, wallet {wallet.address}")
     if allowed:
         return most
-    found: DryRun = getattr(client.dry_run, call.method)(**given, purchase=terms.purchase)
+    found: tradesdk.DryRun = getattr(client.dry_run, call.method)(**given, purchase=terms.purchase)
     if found.refusal is not None and found.refusal.code == "unknown_token":
         raise found.refusal
     if not ask(f"{call.description()} costs {dollars(quote.price)}. Pay?"):
@@ -241,8 +237,6 @@ def signal_rows(tokens: Rows) -> Rows:
 
 def _models(out: Output, verb: str) -> Sequence[Any]:
     """The models whose fields the rows of `verb` have."""
-    import tradesdk
-
     models: dict[str, Sequence[Any]] = {
         "prices": (tradesdk.TokenPrice,),
         "win-rate": (tradesdk.TokenWinRate,),
@@ -254,7 +248,7 @@ def _models(out: Output, verb: str) -> Sequence[Any]:
     return models.get(verb, (tradesdk.TokenSignals, *more))
 
 
-def _show_dry_run(run: Run, call: Call, found: DryRun) -> None:
+def _show_dry_run(run: Run, call: Call, found: tradesdk.DryRun) -> None:
     """Prints the request, its price, and the payment to sign or the reason for a refusal."""
     authorization, refusal = found.authorization, found.refusal
     shown: dict[str, Any] = {

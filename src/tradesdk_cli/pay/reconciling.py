@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import typer
 
-from tradesdk import PaymentRefusedError, PaymentStage
+from tradesdk import Payment, PaymentRefusedError, PaymentStage, Reconciliation
+from tradesdk.payments import ChainVerdict
 from tradesdk_cli.confirm import LEDGER, Change, approve
 from tradesdk_cli.errors import OUTCOME_UNKNOWN
 from tradesdk_cli.output.columns import PAYMENTS, RECONCILED
@@ -14,14 +16,8 @@ from tradesdk_cli.pay.buy import collect, kept, note_under_way, rows_of, show, w
 from tradesdk_cli.pay.calls import verb_of
 from tradesdk_cli.pay.checkout import ALL, client_for, find_payment
 from tradesdk_cli.pay.rows import brief, safely_expired
+from tradesdk_cli.run import Run
 from tradesdk_cli.text import dollars, usd
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tradesdk import Payment, Reconciliation
-    from tradesdk.payments import ChainVerdict
-    from tradesdk_cli.run import Run
 
 _ABOUT = ("status", "amount_usd", "endpoint", "created_at", "reason", "transaction")
 
