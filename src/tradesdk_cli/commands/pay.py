@@ -16,7 +16,7 @@ from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import All, Consent, DryRun, Limit, Since, Until, Walk, parse_span
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.pay import key, rows
-from tradesdk_cli.pay.calls import ENDPOINTS, Call, SendKey, Terms, verb_of
+from tradesdk_cli.pay.calls import ENDPOINTS, Call, SendKey, verb_of
 from tradesdk_cli.run import Run, run_of, target_of
 from tradesdk_cli.text import dollars, one_line, plain_dollars, usd
 
@@ -56,7 +56,6 @@ def quote(
     call = Call(verb, tokens or (), {"sort_by": "winRate"} if verb == "top" else {})
     if tokens and "tokens" not in call.takes:
         raise UsageProblem(f"the price of {verb} does not depend on tokens", f"{{trade}} pay quote {verb}")
-    Terms().check(call)
     found = getattr(client_for(run, None).quote, call.method)(**call.given)
     has_budget = found.spending.budget.is_set
     run.out.one(

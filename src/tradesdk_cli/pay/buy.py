@@ -17,7 +17,7 @@ from tradesdk_cli.interrupts import StopRequested, on_signal
 from tradesdk_cli.output.columns import MARKET
 from tradesdk_cli.output.printer import Output
 from tradesdk_cli.pay.calls import Call, Terms
-from tradesdk_cli.pay.checkout import market_client
+from tradesdk_cli.pay.checkout import amount_of, market_client
 from tradesdk_cli.pay.rows import left_over, room
 from tradesdk_cli.run import Run, wire
 from tradesdk_cli.text import dollars, one_line, plain_dollars, usd, visible
@@ -30,7 +30,8 @@ PER_SIGNAL = ("signals", "history")
 
 def purchase(run: Run, call: Call, terms: Terms) -> None:
     """Buys the data of `call` under `terms`, and prints it."""
-    terms.check(call)
+    if terms.max_price is not None:
+        amount_of("--max-price", terms.max_price)
     wallet, target = run.wallet(terms.wallet), run.target(market=True)
     client = market_client(run, wallet, send_api_key=terms.send_api_key)
     if run.settings.verbose > 1:

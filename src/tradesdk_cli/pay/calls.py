@@ -53,6 +53,11 @@ class Call:
         )
         if self.tokens and not tokens:
             raise UsageProblem(f"{' '.join(self.tokens)!r} is not a token", "a symbol, such as BRETT, or an address")
+        if len(tokens) > MOST:
+            raise UsageProblem(
+                f"{len(tokens)} tokens are more than the {MOST} that one request takes",
+                f"buy them {MOST} at a time; in Python, market.batches does it",
+            )
         object.__setattr__(self, "tokens", tokens)
 
     @property
@@ -115,18 +120,6 @@ class Terms:
         typer.Option(metavar="FILE", help="The keystore that pays [env: TRADE_KEYSTORE].", rich_help_panel=SPECIAL),
     ] = None
     send_api_key: SendKey = False
-
-    def check(self, call: Call) -> None:
-        """Refuses options that cannot be combined."""
-        from tradesdk_cli.pay.checkout import amount_of
-
-        if self.max_price is not None:
-            amount_of("--max-price", self.max_price)
-        if len(call.tokens) > MOST:
-            raise UsageProblem(
-                f"{len(call.tokens)} tokens are more than the {MOST} that one request takes",
-                f"buy them {MOST} at a time; in Python, market.batches does it",
-            )
 
 
 def verb_of(payment: Payment) -> str:
