@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 app = Verbs(run_of)
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_STREAM = "/v1/signals/stream"
-_VERSION = re.compile(r"/v\d{1,3}/.")
 _SAFE = "/%:@!$&'()*+,;=~"
 
 
@@ -76,7 +74,7 @@ def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -
     if method not in _METHODS:
         raise UsageProblem(f"{one_line(words[0], 40)!r} is not a method", f"it is one of {', '.join(_METHODS)}")
     path, query = _path_and_query(words[-1])
-    if path == _STREAM:
+    if path == "/v1/signals/stream":
         raise UsageProblem("the stream never ends", "{trade} signals stream --help")
     if verb := next((verb for verb, endpoint in ENDPOINTS.items() if path == f"/v1/{endpoint}"), None):
         raise UsageProblem(f"{path} is market data, which has its own commands", f"{{trade}} market {verb} --help")
@@ -100,7 +98,7 @@ def _path_and_query(word: str) -> tuple[str, list[tuple[str, str]]]:
     rest, _, fragment = word.partition("#")
     path, _, query = rest.partition("?")
     path = path if path.startswith("/") else f"/{path}"
-    if fragment or not _VERSION.match(path):
+    if fragment or not re.match(r"/v\d{1,3}/.", path):
         shown = "a URL" if "://" in word else repr(one_line(word, 80))
         raise UsageProblem(f"{shown} is not a path of the API", "paths begin with the version: /v1/agents")
     if "\\" in path or any(part in (".", "..") for part in unquote(path).split("/")):

@@ -263,9 +263,6 @@ def _show_budget(run: Run) -> None:
         run.out.note(f"no budget is set: {run.settings.program} pay budget set --per-day 5")
 
 
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
-
-
 @app.verb("trust", "trade --mock pay trust ADDRESS", "trade --mock pay trust ADDRESS --dry-run", rare=True)
 def trust(
     run: Run,
@@ -281,7 +278,7 @@ def trust(
     from tradesdk_cli.pay.checkout import market_client
     from tradesdk_cli.redact import safe
 
-    if not _ADDRESS.fullmatch(address):
+    if not re.fullmatch(r"0x[0-9a-fA-F]{40}", address):
         raise UsageProblem(
             f"{one_line(safe(address), 60)} is not an address",
             "an address is 0x and 40 hexadecimal digits; the error of the refused purchase has it",

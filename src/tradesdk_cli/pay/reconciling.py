@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import typer
@@ -15,7 +16,7 @@ from tradesdk_cli.output.columns import PAYMENTS, RECONCILED
 from tradesdk_cli.pay.buy import collect, kept, note_under_way, rows_of, show, waiting_for_answer
 from tradesdk_cli.pay.calls import verb_of
 from tradesdk_cli.pay.checkout import ALL, client_for, find_payment
-from tradesdk_cli.pay.rows import brief, safely_expired
+from tradesdk_cli.pay.rows import brief
 from tradesdk_cli.run import Run
 from tradesdk_cli.text import dollars, usd
 
@@ -128,7 +129,7 @@ def _print_next_steps(run: Run, found: Reconciliation) -> bool:
         run.out.note(f"{what}: {program} pay reconcile --mark paid {payment.id}{other}")
     in_doubt = [payment for payment in found.live if payment.in_doubt]
     for payment in in_doubt:
-        over = f"{safely_expired(payment):%H:%M:%S} UTC"
+        over = f"{payment.expires_at + timedelta(seconds=30):%H:%M:%S} UTC"  # with tolerance for clocks
         run.out.note(f"still in doubt: {program} pay resume {payment.id}, or {program} pay reconcile after {over}")
     return bool(in_doubt)
 

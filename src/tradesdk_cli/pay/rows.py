@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from tradesdk import Budget, Ledger, Payment, Spending
 
 
-_GRACE = 30
 LIMITS = ("per_call", "per_hour", "per_day", "per_month", "total")
 _WINDOWS = {"last_hour": "this hour", "today": "today", "this_month": "this month", "total": "in total"}
 """The windows of all limits but the first, by name in `Spending`."""
@@ -109,11 +107,6 @@ def sums_of(payments: Iterable[Payment], by: str) -> list[dict[str, Any]]:
         {by: group, "spent_usd": maybe_dollars(spent), "held_usd": maybe_dollars(held), "count": count}
         for group, (spent, held, count) in sorted(sums.items(), key=lambda one: (one[0] is None, one[0]))
     ]
-
-
-def safely_expired(payment: Payment) -> datetime:
-    """The time after which it can no longer be taken, with tolerance for clocks (UTC)."""
-    return payment.expires_at + timedelta(seconds=_GRACE)
 
 
 def limits_of(budget: Budget) -> dict[str, Any]:

@@ -23,7 +23,6 @@ class Answer:
         status: 0 without an answer; then `problem` has the reason.
         headers: names in lower case.
         text: the body.
-        paid: whether a payment was sent.
     """
 
     method: str = ""
@@ -32,7 +31,6 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     text: str = ""
     problem: str = ""
-    paid: bool = False
 
     @property
     def request(self) -> str:

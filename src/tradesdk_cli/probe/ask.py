@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -48,10 +48,10 @@ ClientT = TypeVar("ClientT", TradeClient, MarketClient)
 
 
 class _LastRequest(LastAnswer):
-    """The last request of the SDK's log, with its answer."""
+    """The last request of the SDK's log, with its answer. `paid`: whether a payment was sent."""
 
     answer: Answer | None = None
-    _paid = False
+    paid = False
 
     def handle(self, record: logging.LogRecord) -> None:
         wire = vars(record).get("wire", {})
@@ -60,13 +60,12 @@ class _LastRequest(LastAnswer):
         super().handle(record)
         match wire.get("event"):
             case "request":
-                self._paid = "payment-signature" in wire["headers"]
+                self.paid = "payment-signature" in wire["headers"]
                 self.answer = None
             case "answer":
-                found = Answer(wire["method"], wire["url"], wire["status"], wire["headers"], wire["body"] or "")
-                self.answer = replace(found, paid=self._paid)
+                self.answer = Answer(wire["method"], wire["url"], wire["status"], wire["headers"], wire["body"] or "")
             case "failure":
-                self.answer = Answer(wire["method"], wire["url"], problem=wire["problem"], paid=self._paid)
+                self.answer = Answer(wire["method"], wire["url"], problem=wire["problem"])
 
 
 @dataclass(eq=False)
@@ -219,7 +218,7 @@ class Probe:
         else:
             a.reasons["unknown_token"] = f"it takes --pay {_TWO}: two tokens"
         self._ask("pay", market, lambda client: client.token_avg_prices(tokens, max_price=most), at_most=LONGEST)
-        if not a.get("pay", NONE).paid:
+        if not self._last.paid:
             a.pop("pay", None)  # refused here, before anything was signed
 
     def _change(self) -> None:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 APPS = {"serve": Verbs(run_of)}
 
-_EVERY = 0.25
 _MARKETS: dict[bool | None, Literal["live", "scripted"] | None] = {None: None, True: "scripted", False: "live"}
 PLAY_MONEY = "0x" + "01" * 32
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # compared with, not listened on
@@ -173,7 +172,7 @@ def _stop_event() -> Iterator[threading.Event]:
 
 def _wait_for(stop: threading.Event) -> None:
     """Waits for the stop in short steps: Python handles signals between them."""
-    while not stop.wait(_EVERY):
+    while not stop.wait(0.25):
         pass
 
 
