@@ -166,7 +166,6 @@ def _address(url: str) -> str:
 
 
 def _signature_hint(error: InvalidSignatureError) -> str:
-    """The hint for connecting a wallet with another text."""
     if error.signed is None:
         return (
             "sign exactly the text that the dashboard shows (personal_sign), with the key of that address; "

@@ -174,7 +174,6 @@ def _key(run: Run, base_url: str, *, piped: bool) -> str:
 
 
 def _verified(run: Run, client: Any) -> dict[str, Any]:
-    """The account of the key."""
     from tradesdk import APIError, AuthenticationError
 
     try:

@@ -135,7 +135,6 @@ def _print_next_steps(run: Run, found: Reconciliation) -> bool:
 
 
 def _chain_row(payment: Payment, verdict: ChainVerdict, now: float) -> dict[str, Any]:
-    """The row of a payment that was checked on the chain."""
     message = f"chain: {verdict.reason}"
     if verdict.paid is None:
         message = "; ".join(filter(None, (_reason(payment), f"the chain does not decide: {verdict.reason}")))

@@ -167,7 +167,6 @@ def left_over(spending: Spending) -> str:
 
 
 def _rooms(spending: Spending) -> list[tuple[int, str]]:
-    """The amount left in each window."""
     rooms = [(getattr(spending, name).left, period) for name, period in _WINDOWS.items()]
     return [(left, period) for left, period in rooms if left is not None]
 

@@ -129,7 +129,6 @@ class Probe:
         return self._end - self.clock.monotonic()
 
     def _once(self, client: ClientT, seconds: float = _ONE) -> ClientT:
-        """A copy of the client without retries."""
         return client.with_options(timeout=seconds, max_retries=0, deadline=seconds)
 
     def _ask(
@@ -156,7 +155,6 @@ class Probe:
         return self._ask(name, self.trade, lambda client: client.request("GET", path, query=query), at_most=at_most)
 
     def _read(self) -> None:
-        """Send the read-only requests."""
         a = self.answers
         self._get("usage", "/v1/account/usage")
         for name in ("agents", "wallets", "positions"):

@@ -57,7 +57,6 @@ def fetch(run: Run, method: str, path: str, body: dict[str, Any] | bytes | None 
 
 
 def _over_http(run: Run, method: str, path: str, content: bytes | None, kind: str, timeout: float) -> tuple[int, bytes]:
-    """Status and body of a response."""
     base_url = _served_at(run)
     where, parts = host_of(base_url), origin_of(base_url)
     if not (base_url.startswith("http://") and isinstance(parts, tuple) and is_loopback(parts[0])):
@@ -112,7 +111,6 @@ def _finite(text: str) -> float:
 
 
 def _served_at(run: Run) -> str:
-    """The address of a served mock."""
     return run.settings.base_url or f"http://127.0.0.1:{PORT}"
 
 
