@@ -81,6 +81,7 @@ def _as_mock(run: Run, name: str, *, yes: bool) -> None:
 
 
 def _as_user(run: Run, name: str, store: str | None, *, piped: bool, verify: bool, yes: bool) -> None:
+    from tradesdk import APIError, AuthenticationError
     from tradesdk.local import host_of
     from tradesdk_cli.config.credentials import key_store, remove_key, save_key
     from tradesdk_cli.confirm import agree
@@ -99,9 +100,15 @@ def _as_user(run: Run, name: str, store: str | None, *, piped: bool, verify: boo
         with key_store(settings).keyring():
             pass
     key = _key(run, base_url, piped=piped)
-    client = run.connect(base_url, key)
-    account = _verified(run, client) if verify else {}
-
+    client, account = run.connect(base_url, key), {}
+    if verify:
+        try:
+            found = client.account.get()
+        except APIError as error:
+            untried = "" if isinstance(error, AuthenticationError) else "; --no-verify saves a key without a test"
+            run.out.note(f"nothing was saved{untried}")
+            raise
+        account = {"email": found.email, "plan": found.plan, "api_key_last4": found.api_key_last4[-4:]}
     with _locked_writer(run, name) as write:
         save_key(settings, name, store, key)
         try:
@@ -171,18 +178,6 @@ def _key(run: Run, base_url: str, *, piped: bool) -> str:
     if not key:
         raise ConfigProblem("no key was entered; nothing was saved", "run it again")
     return key
-
-
-def _verified(run: Run, client: Any) -> dict[str, Any]:
-    from tradesdk import APIError, AuthenticationError
-
-    try:
-        account = client.account.get()
-    except APIError as error:
-        untried = "" if isinstance(error, AuthenticationError) else "; --no-verify saves a key without a test"
-        run.out.note(f"nothing was saved{untried}")
-        raise
-    return {"email": account.email, "plan": account.plan, "api_key_last4": account.api_key_last4[-4:]}
 
 
 @contextmanager
