@@ -44,11 +44,10 @@ def purchase(run: Run, call: Call, terms: Terms) -> None:
     run.out.selection.expect(*_models(run.out, call.verb))
     most = _agreed(run, wallet, call, client, terms)
     buy = getattr(client, call.method)
-    began, signed = run.now(), 0 if wallet is None else wallet.signatures
-    results: list[MarketResult[Any]] = []
+    began, results = run.now(), list[MarketResult[Any]]()
 
     def under_way() -> bool:
-        return not results and wallet is not None and wallet.signatures > signed
+        return not results and wallet is not None and wallet.signatures > 0
 
     with waiting_for_answer(run, under_way, lambda: _note_unfinished(run, began)):
         results.append(_bought(wallet, lambda: buy(**given, max_price=most, purchase=terms.purchase)))
@@ -165,16 +164,13 @@ def note_under_way(run: Run, line: str, waits: bool) -> None:
 
 def _note_unfinished(run: Run, began: float) -> None:
     """Prints the payment since then without printed answer, and the command that continues it."""
-    ledger = run.ledger
-    try:
-        stages = (PaymentStage.SENT, PaymentStage.ANSWERED)
-        last = max(ledger.history(stages=stages), key=lambda one: one.updated, default=None)
-        if last is None or last.updated < began:
-            return
-        unprinted = ledger.overview(last.fingerprint, Budget(), now=run.now()).payment is not None
-    except LedgerError:
-        return
-    if not unprinted:
+    last = None
+    with suppress(LedgerError):
+        found = run.ledger.history(stages=(PaymentStage.SENT, PaymentStage.ANSWERED))
+        last = max((one for one in found if one.updated >= began), key=lambda one: one.updated, default=None)
+        if last is not None and run.ledger.overview(last.fingerprint, Budget(), now=run.now()).payment is None:
+            last = None  # its answer was printed
+    if last is None:
         return
     resume = f"{run.settings.program} pay resume {last.id}"
     if last.stage is PaymentStage.SENT:
