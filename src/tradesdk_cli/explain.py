@@ -16,6 +16,7 @@ from tradesdk import (
     APIResponseError,
     APIStatusError,
     APITimeoutError,
+    Budget,
     CheckpointError,
     ConfigError,
     FleetError,
@@ -244,8 +245,7 @@ def _payment_hint(error: PaymentError) -> str:
         return _budget(details)
     if isinstance(details, TokenDetails):
         meant = f"did you mean {' or '.join(details.suggestions)}? " if details.suggestions else ""
-        tokens = f"{TRADE} market tokens --limit 500"
-        return f"{meant}a token that is not listed is bought by its address; see the list: {tokens}"
+        return meant + next_step(error)
     earlier = payment is not None and not payment.is_unsent  # else it is this call's own
     if isinstance(details, PriceDetails | RecipientDetails) and payment is not None and earlier:
         return f"{TRADE} pay resume {payment.id} resends it anyway; or wait until it has expired"
@@ -345,8 +345,6 @@ def _budget(details: BudgetDetails) -> str:
 
 def _raise_it(name: str, amount: Decimal | None) -> str:
     """How to raise the exceeded budget where it was set. --max-price can only lower a limit."""
-    from tradesdk import Budget
-
     try:
         of_environment = Budget.from_environment().dollars()[name]
     except TradeError:

@@ -140,8 +140,7 @@ def _probe(ctx: typer.Context, probing: Probing) -> int:
             row["file"] = expected.get(row["point"])
         shown = found if run.settings.verbose else broken + otherwise
         like = "the mock by default" if compare is None else f"a mock with {compare}"
-        columns = [one for one in PROBE if compare is not None or one.key != "file"]
-        run.out.many(columns, [shown], empty=f"no rule is broken, and the service does what {like} does")
+        run.out.many(PROBE, [shown], empty=f"no rule is broken, and the service does what {like} does")
         if len(shown) < len(found):
             run.out.note(f"{plural(len(found) - len(shown), 'points')} more with -v: not seen, or as {like}")
         for ident in probe.left_behind:
