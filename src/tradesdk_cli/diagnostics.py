@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import logging
 import shlex
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tradesdk_cli.output.printer import Output
 from tradesdk_cli.redact import without_made_keys
 from tradesdk_cli.text import json_escaped, visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tradesdk_cli.output.printer import Output
-
 
 CONTROL = "tradesdk_cli.wire"
 """The log of requests to a mock's control routes, in the form of the SDK's log `tradesdk.wire`."""
@@ -25,32 +21,17 @@ _NOT_FOR_CURL = ("host", "connection", "accept-encoding", "user-agent", "content
 _GLOBBED = frozenset("[]{}")
 
 
-def log_control_request(
-    method: str,
-    url: str,
-    sent: bytes | None,
-    status: int,
-    answered: bytes,
-    seconds: float,
-    kinds: tuple[str, str],
-) -> None:
-    """Logs a request to a mock's control routes and its response, if the log is enabled.
+def log_control(event: str, method: str, url: str, content: bytes | None, kind: str, **more: Any) -> None:
+    """Logs a request to a mock's control routes or its answer, if the log is enabled.
 
-    `kinds` are the media types of both; only JSON is shown.
+    `kind` is its media type; only JSON is shown.
     """
     logger = logging.getLogger(CONTROL)
-    if not logger.level:
-        return
-    about = {"method": method, "url": url}
-    request = {"event": "request", **about, **_content(sent, kinds[0])}
-    answer = {"event": "answer", **about, "status": status, **_content(answered, kinds[1]), "seconds": seconds}
-    for wire in (request, answer):
+    if logger.level:
+        text = None if content is None or kind != "application/json" else content.decode("utf-8", "replace")
+        shown = {"headers": {"content-type": kind}, "body": text and without_made_keys(text)}
+        wire = {"event": event, "method": method, "url": url, **shown, "bytes": len(content or b""), **more}
         logger.debug("%s %s", method, url, extra={"wire": wire})
-
-
-def _content(content: bytes | None, kind: str) -> dict[str, Any]:
-    text = None if content is None or kind != "application/json" else content.decode("utf-8", "replace")
-    return {"headers": {"content-type": kind}, "body": text and without_made_keys(text), "bytes": len(content or b"")}
 
 
 @contextmanager
@@ -58,29 +39,20 @@ def watching(out: Output) -> Iterator[None]:
     """Shows the requests and responses of the SDK, as the settings of `out` want."""
     from tradesdk_cli.retries import log_handler  # imports the SDK, which control routes do not need
 
-    unreachable = out.settings.mock  # curl cannot reach the embedded mock
-
     def say(line: str, style: str = "") -> None:
         print(out.paint(style, visible(line)) if style else visible(line), file=out.stderr, flush=True)
-
-    def show_curl(wire: Mapping[str, Any]) -> None:
-        nonlocal unreachable
-        line, left_out = curl_line(wire)
-        if out.machine_notes:
-            out.print_object({"type": "curl", "command": line, "left_out": left_out})
-        else:
-            say(line)
-            if left_out:
-                out.note(f"left out of this line: {' and '.join(left_out)}")
-        if unreachable:
-            out.note("the embedded mock has no address; trade mock serve gives it one")
-            unreachable = False  # once is enough
 
     def handle(record: logging.LogRecord) -> None:
         wire: Mapping[str, Any] = vars(record).get("wire", {})
         event = wire.get("event")
         if event == "request" and out.settings.curl:
-            show_curl(wire)
+            line, left_out = curl_line(wire)
+            if out.machine_notes:
+                out.print_object({"type": "curl", "command": line, "left_out": left_out})
+            else:
+                say(line)
+                if left_out:
+                    out.note(f"left out of this line: {' and '.join(left_out)}")
         if event not in ("request", "answer", "failure") or not out.settings.debug:
             return
         if out.machine_notes:
@@ -91,6 +63,8 @@ def watching(out: Output) -> Iterator[None]:
         for style, line in lines(wire):
             say(line, style)
 
+    if out.settings.curl and out.settings.mock:
+        out.note("the embedded mock has no address; trade mock serve gives it one")
     # Alone: else each request would also be taken as the reason of the next wait.
     with log_handler(handle, log="tradesdk.wire", alone=True), log_handler(handle, log=CONTROL, alone=True):
         yield

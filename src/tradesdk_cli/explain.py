@@ -16,11 +16,14 @@ from tradesdk import (
     APIResponseError,
     APIStatusError,
     APITimeoutError,
+    Budget,
     CheckpointError,
     ConfigError,
     FleetError,
     InvalidArgumentError,
+    InvalidSignatureError,
     LedgerError,
+    Payment,
     PaymentError,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
@@ -49,11 +52,6 @@ from tradesdk_cli.errors import (
 )
 from tradesdk_cli.next_steps import BY_STATUS, CHECK_URL, IN_TRADE, MOCK_KEYS, UNKNOWN_OUTCOME
 from tradesdk_cli.text import dollars, one_line, plain_dollars, visible
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from tradesdk import InvalidSignatureError, Payment
-
 
 _CHECK_KEY = (IN_TRADE["unauthorized"] or "").replace("{login}", LOGIN)
 _NOUNS = ("agents", "wallets", "trades", "positions")
@@ -87,17 +85,16 @@ def _problem_of(error: BaseException) -> Problem:
         return with_payment(Problem(exit_code_for(status), code, message, hint, status, status in (429, 503)), error)
     if isinstance(error, PaymentError):
         return payment_problem(error)
-    if isinstance(error, ConfigError):
-        return Problem(CONFIG, "configuration", one_line(str(error)), next_step(error))
-    if isinstance(error, InvalidArgumentError):
-        return Problem(USAGE, "usage", one_line(str(error)), next_step(error))
-    if isinstance(error, FleetError):
-        away = error.code == "fleet_unreachable"
-        return Problem(
-            NETWORK if away else CONFIG, error.code, one_line(error.message), next_step(error), retryable=away
-        )
     if isinstance(error, TradeError):
-        return Problem(OTHER, "error", one_line(str(error)), next_step(error))
+        is_away = error.code == "fleet_unreachable"
+        exit_code, code = OTHER, "error"
+        if isinstance(error, ConfigError):
+            exit_code, code = CONFIG, "configuration"
+        elif isinstance(error, InvalidArgumentError):
+            exit_code, code = USAGE, "usage"
+        elif isinstance(error, FleetError):
+            exit_code, code = NETWORK if is_away else CONFIG, error.code
+        return Problem(exit_code, code, one_line(error.message), next_step(error), retryable=is_away)
     if isinstance(error, OSError) or _too_many_files(error):
         named = getattr(error, "filename", None)
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -170,7 +167,6 @@ def _address(url: str) -> str:
 
 
 def _signature_hint(error: InvalidSignatureError) -> str:
-    """The hint for connecting a wallet with another text."""
     if error.signed is None:
         return (
             "sign exactly the text that the dashboard shows (personal_sign), with the key of that address; "
@@ -225,34 +221,31 @@ _NOT_TYPEABLE = Decimal(10) ** 12
 
 def payment_problem(error: PaymentError) -> Problem:
     """The problem of a payment's error."""
-    payment, code, hint = error.payment, OTHER, _payment_hint(error)
-    if isinstance(error, (LedgerError, PaymentOutcomeUnknownError)):
-        code = OUTCOME_UNKNOWN
-        if isinstance(error, LedgerError) and payment is None:
-            code = NETWORK if error.code == "ledger_unreachable" else CONFIG
-        over = error.code == "time_is_up"
-        hint = next_step(error) if payment is None else _unknown(payment, over=over)
-    elif isinstance(error, PaymentUndeliveredError):
+    code = OTHER
+    if isinstance(error, LedgerError) and error.payment is None:
+        code = NETWORK if error.code == "ledger_unreachable" else CONFIG
+    elif isinstance(error, (LedgerError, PaymentOutcomeUnknownError, PaymentUndeliveredError)):
         code = OUTCOME_UNKNOWN
     elif isinstance(error, PaymentRejectedError):
         code = REJECTED
     elif isinstance(error, PaymentRefusedError):
         code = NOT_FOUND if error.code in ("no_such_payment", "unknown_token") else REFUSED
-    about: dict[str, Any] = {"charged": error.charged, "payment": None if payment is None else of_error(payment)}
     label = one_line(error.reason, 80) if code == REJECTED and error.reason else error.code
     message = one_line(error.message) + ("; nothing was paid" if error.code == "unknown_token" else "")
-    return Problem(code, label, message, one_line(hint) or None, retryable=error.code in _RETRYABLE, about=about)
+    hint, about = one_line(_payment_hint(error)) or None, about_payment(error.payment)
+    return Problem(code, label, message, hint, retryable=error.code in _RETRYABLE, about=about)
 
 
 def _payment_hint(error: PaymentError) -> str:
     """Its hint, with the error's details first."""
     code, payment, details = error.code, error.payment, error.details
+    if isinstance(error, (LedgerError, PaymentOutcomeUnknownError)) and payment is not None:
+        return _unknown(payment, over=code == "time_is_up")
     if isinstance(details, BudgetDetails):
         return _budget(details)
     if isinstance(details, TokenDetails):
         meant = f"did you mean {' or '.join(details.suggestions)}? " if details.suggestions else ""
-        tokens = f"{TRADE} market tokens --limit 500"
-        return f"{meant}a token that is not listed is bought by its address; see the list: {tokens}"
+        return meant + next_step(error)
     earlier = payment is not None and not payment.is_unsent  # else it is this call's own
     if isinstance(details, PriceDetails | RecipientDetails) and payment is not None and earlier:
         return f"{TRADE} pay resume {payment.id} resends it anyway; or wait until it has expired"
@@ -316,10 +309,10 @@ def with_payment(problem: Problem, error: APIError) -> Problem:
         doubt = f"{amount} was sent, and stays held, as nothing proves that it was not taken"
         note = f"{doubt}: {TRADE} pay show {payment.id}"
     hint = f"{note}; {problem.hint}" if problem.hint else note
-    return replace(problem, hint=hint, about={"charged": payment.charged, "payment": of_error(payment)})
+    return replace(problem, hint=hint, about=about_payment(payment))
 
 
-def _unknown(payment: Payment, *, over: bool = False) -> str:
+def _unknown(payment: Payment, *, over: bool) -> str:
     """The hint for a payment with unknown outcome."""
     mark = f"look at the wallet, then {TRADE} pay reconcile --mark paid {payment.id}, or --mark unpaid"
     if payment.stage.value == "taken":
@@ -352,8 +345,6 @@ def _budget(details: BudgetDetails) -> str:
 
 def _raise_it(name: str, amount: Decimal | None) -> str:
     """How to raise the exceeded budget where it was set. --max-price can only lower a limit."""
-    from tradesdk import Budget
-
     try:
         of_environment = Budget.from_environment().dollars()[name]
     except TradeError:
@@ -363,12 +354,15 @@ def _raise_it(name: str, amount: Decimal | None) -> str:
     return f"to raise it, for it is kept in the ledger: {TRADE} pay budget set --{name.replace('_', '-')} USD"
 
 
-def of_error(payment: Payment) -> dict[str, Any]:
-    """The payment of an error."""
-    return {
+def about_payment(payment: Payment | None) -> dict[str, Any]:
+    """The payment of an error, for programs."""
+    if payment is None:
+        return {"charged": False, "payment": None}
+    shown = {
         "id": payment.id,
         "stage": payment.stage.value,
         "amount_usd": plain_dollars(payment.amount_usd),
         "nonce": payment.nonce,
         "valid_before": payment.valid_before,
     }
+    return {"charged": payment.charged, "payment": shown}

@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import logging
 import stat
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from itertools import chain
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from tradesdk import (
+    Budget,
+    ChainWitness,
+    ConfigError,
+    LocalSigner,
+    MarketClient,
+    PaymentError,
+    PaymentStage,
+    TradeClient,
+    keystore_address,
+)
+from tradesdk_cli.config.credentials import without_password
 from tradesdk_cli.config.settings import DEFAULT
-from tradesdk_cli.errors import CONFIG, OTHER
+from tradesdk_cli.errors import CONFIG, OTHER, ConfigProblem
 from tradesdk_cli.explain import problem_of
+from tradesdk_cli.mcp import INSTALL
+from tradesdk_cli.pay.checkout import market_client
 from tradesdk_cli.pay.rows import LIMITS, left_over, spending_fields
 from tradesdk_cli.retries import log_handler
 from tradesdk_cli.text import dollars, maybe_dollars, one_line, plural, usd, visible
+from tradesdk_cli.wallet import KEY, KEYSTORE, keystore_path, play_money
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from rich.console import Console
 
-    from tradesdk import ConfigError, MarketClient, TradeClient
-    from tradesdk_cli.config.settings import Settings
-    from tradesdk_cli.errors import ConfigProblem
     from tradesdk_cli.output.printer import Output
     from tradesdk_cli.run import Run
 
@@ -66,27 +79,39 @@ def exit_code(findings: Iterable[Finding]) -> int:
     return max(codes, default=0)
 
 
-def findings_of(name: str, check: Callable[[], Sequence[Finding]]) -> Sequence[Finding]:
-    """The findings of `check`; an exception is a finding as well."""
-    try:
-        return check()
-    except Exception as error:
-        problem = problem_of(error)
-        message = problem.headline if problem.code != "internal" else f"could not be checked: {type(error).__name__}"
-        facts = {"code": problem.code} | ({} if problem.status is None else {"http_status": problem.status})
-        return [Finding(name, "problem", one_line(message), problem.hint, facts, config=problem.exit_code == CONFIG)]
+def examine(run: Run, broken: ConfigProblem | ConfigError | None) -> list[Finding]:
+    """The findings of all checks; an exception is a finding as well. `broken`: why not all settings could be read."""
+    checks: dict[str, Callable[[Run], Sequence[Finding]]] = {
+        "settings": lambda run: settings(run, broken),
+        "api": account,
+        "market data": market,
+        "wallet": wallet,
+        "ledger": ledger,
+        "fleet": fleet,
+        "mcp": mcp,
+    }
+    found: list[Finding] = []
+    for name, check in checks.items():
+        try:
+            found += check(run)
+        except Exception as error:
+            problem = problem_of(error, run.settings.program)
+            said = problem.headline if problem.code != "internal" else f"could not be checked: {type(error).__name__}"
+            facts = {"code": problem.code} | ({} if problem.status is None else {"http_status": problem.status})
+            is_config = problem.exit_code == CONFIG
+            found.append(Finding(name, "problem", one_line(said), problem.hint, facts, config=is_config))
+    return found
 
 
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 _TITLES = {"base_url": "address", "market_url": "market data", "rpc_url": "node"}
 
 
-def settings(chosen: Settings, environ: Mapping[str, str], broken: ConfigProblem | ConfigError | None) -> list[Finding]:
-    """The settings with their sources, and proxies. `broken`: why not all could be read."""
-    from tradesdk_cli.config.credentials import without_password
-
+def settings(run: Run, broken: ConfigProblem | ConfigError | None) -> list[Finding]:
+    """The settings with their sources, and proxies."""
     if broken is not None:
         return [Finding("settings", "problem", one_line(broken.message), broken.hint, config=True)]
+    chosen, environ = run.settings, run.out.environ
     parts = []
     facts: dict[str, Any] = {}
     for name, source in sorted(chosen.sources.items()):
@@ -103,10 +128,11 @@ def settings(chosen: Settings, environ: Mapping[str, str], broken: ConfigProblem
     parts += [f"{name} {value}" for name, value in facts["proxies"].items()]
     file = chosen.saved.file
     facts["config_file"] = None if file is None else str(file)
-    found = [Finding("settings", "ok", "; ".join(parts) or "none: every setting has its default", None, facts)]
-    for warning in chosen.warnings:
-        found.append(Finding("settings", "warning", one_line(warning), "trade config list --sources"))
-    return found
+    hint = "trade config list --sources"
+    return [
+        Finding("settings", "ok", "; ".join(parts) or "none: every setting has its default", None, facts),
+        *(Finding("settings", "warning", one_line(warning), hint) for warning in chosen.warnings),
+    ]
 
 
 TIMEOUT = 5.0
@@ -139,7 +165,7 @@ class LastAnswer:
         return there + 0.5 - (self.at - self.seconds / 2)
 
 
-ClientT = TypeVar("ClientT", "TradeClient", "MarketClient")
+ClientT = TypeVar("ClientT", TradeClient, MarketClient)
 
 
 @contextmanager
@@ -196,9 +222,6 @@ def _clock(difference: float | None) -> list[Finding]:
 
 def market(run: Run) -> list[Finding]:
     """Whether market data can be reached: lists the tokens, which is free. Without a wallet, nothing can be paid."""
-    from tradesdk import PaymentError
-    from tradesdk_cli.pay.checkout import market_client
-
     if not run.settings.mock and not run.settings.market_url:
         hint = "only needed to buy: TRADE_MARKET_BASE_URL"
         return [Finding("market data", "skipped", "no address is set", hint)]
@@ -214,23 +237,18 @@ def market(run: Run) -> list[Finding]:
     return [Finding("market data", "ok", message, None, facts), *clock]
 
 
-def wallet(run: Run, environ: Mapping[str, str]) -> list[Finding]:
-    """The wallet's key and, if known without a password, its address; its balance from a node."""
-    (found,) = _key(run, environ)
+def wallet(run: Run) -> list[Finding]:
+    """The wallet's key and, if known without a password, its address; its balance from a node, and the code there."""
+    found = _key(run)
     address = found.facts.get("address")
-    return [found] if address is None else _on_chain(run, found, address, environ)
-
-
-def _on_chain(run: Run, found: Finding, address: str, environ: Mapping[str, str]) -> list[Finding]:
-    """The finding with the wallet's balance and the code at its address."""
-    from tradesdk import ChainWitness
-
+    if address is None:
+        return [found]
     fund = f"add USDC on Base to {address}"
     if run.settings.mock:
         fund = f"{run.settings.program} mock payments set-balance {address} 10"
         node = ChainWitness(run.mock.rpc_url, http_client=run.http)
     elif run.settings.rpc_url is not None:
-        node = ChainWitness(*environ["TRADE_RPC_URL"].split(), timeout=TIMEOUT)
+        node = ChainWitness(*run.out.environ["TRADE_RPC_URL"].split(), timeout=TIMEOUT)
     else:
         return [found]
     with node:
@@ -244,46 +262,32 @@ def _on_chain(run: Run, found: Finding, address: str, environ: Mapping[str, str]
     return findings
 
 
-def _key(run: Run, environ: Mapping[str, str]) -> list[Finding]:
+def _key(run: Run) -> Finding:
     """The source of the key, and its address."""
-    from tradesdk import ConfigError, LocalSigner, keystore_address
-    from tradesdk_cli.wallet import KEY, KEYSTORE, keystore_path, play_money
-
+    environ = run.out.environ
     if run.settings.mock:
         address = play_money(run.mock.world.seed, lambda _: None).address
         message = f"play money of the mock world {run.settings.world}"
-        return [Finding("wallet", "ok", message, None, {"source": "mock", "address": address})]
+        return Finding("wallet", "ok", message, None, {"source": "mock", "address": address})
     if environ.get(KEY):
-        try:
-            address = LocalSigner.from_env(KEY).address
-        except ConfigError as error:
-            advice = "a private key is 64 hexadecimal digits; a keystore is safer: trade pay key import"
-            return [Finding("wallet", "problem", one_line(error.message), advice, {"source": KEY}, config=True)]
-        message = f"{address}, from {KEY}"
-        return [Finding("wallet", "ok", message, None, {"source": KEY, "address": address})]
+        address = LocalSigner.from_env(KEY).address
+        return Finding("wallet", "ok", f"{address}, from {KEY}", None, {"source": KEY, "address": address})
     path = keystore_path(run.settings, None)
-    facts: dict[str, Any] = {"source": str(path)}
     if not environ.get(KEYSTORE) and not path.exists():
-        return [Finding("wallet", "skipped", "there is none", "only needed to buy market data: trade pay key new")]
-    if not path.exists():
-        make = f"correct {KEYSTORE}, or make one there: trade pay key new"
-        return [Finding("wallet", "problem", f"{KEYSTORE} names {path}, which is not there", make, facts, config=True)]
+        return Finding("wallet", "skipped", "there is none", "only needed to buy market data: trade pay key new")
+    facts: dict[str, Any] = {"source": str(path)}
     try:
         address = keystore_address(path)
     except ConfigError as error:
-        if error.code == "keystore_without_address":
-            message = f"{path} can be read; it has no address in it"
-            return [Finding("wallet", "ok", message, None, facts)]
-        hint = problem_of(error, run.settings.program).hint
-        return [Finding("wallet", "problem", one_line(error.message), hint, facts, config=True)]
+        if error.code != "keystore_without_address":
+            raise
+        return Finding("wallet", "ok", f"{path} can be read; it has no address in it", None, facts)
     facts |= {"address": address, "mode": f"{stat.S_IMODE(path.stat().st_mode):04o}"}
-    return [Finding("wallet", "ok", f"{address}, in {path}", None, facts)]
+    return Finding("wallet", "ok", f"{address}, in {path}", None, facts)
 
 
 def ledger(run: Run) -> list[Finding]:
     """Whether the ledger is consistent, payments in doubt, and what is left of the budgets."""
-    from tradesdk import Budget, PaymentStage
-
     budget = Budget.from_environment()
     facts: dict[str, Any] = {"file": run.ledger_name}
     set_one = f"{run.settings.program} pay budget set --per-day 5"
@@ -338,22 +342,17 @@ def fleet(run: Run) -> list[Finding]:
     return [Finding("fleet", "ok", message, None, facts)]
 
 
-def mcp() -> list[Finding]:
+def mcp(_: Run) -> list[Finding]:
     """Whether `trade mcp` can serve AI clients."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    from tradesdk_cli.mcp import INSTALL
-
     try:
-        found = version("mcp")
-    except PackageNotFoundError:
+        found = importlib.metadata.version("mcp")
+    except importlib.metadata.PackageNotFoundError:
         hint = f"only needed for AI clients: {INSTALL}"
         return [Finding("mcp", "skipped", "the package mcp is not installed", hint, {"mcp": None})]
     return [Finding("mcp", "ok", f"trade mcp can serve AI clients (mcp {found})", None, {"mcp": found})]
 
 
-MARKS = {"ok": "✓", "warning": "!", "problem": "✗", "skipped": "-"}
-STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": "dim"}
+_LOOKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "bold red"), "skipped": ("-", "dim")}
 
 
 def show(out: Output, findings: Sequence[Finding]) -> None:
@@ -364,19 +363,17 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
     room = max(30, (out.width or sys.maxsize) - indent)
 
     def draw(console: Console) -> None:
-        from textwrap import wrap
-
         from rich.text import Text
 
         from tradesdk_cli.output.table import print_line
 
         for one in findings:
-            style = STYLES[one.status]
+            mark, style = _LOOKS[one.status]
             parts = map(visible, one.said.split("; ") if one.check == "settings" else [one.said])
             lines = (wrap(part, room, break_long_words=False, break_on_hyphens=False) for part in parts)
             first, *rest = chain.from_iterable(lines)
-            status = f"{MARKS[one.status]} {one.status:<{states}}"
-            print_line(console, Text.assemble((status, style), "  ", (f"{one.check:<{names}}", "bold"), f"  {first}"))
+            status = (f"{mark} {one.status:<{states}}", style)
+            print_line(console, Text.assemble(status, "  ", (f"{one.check:<{names}}", "bold"), f"  {first}"))
             for line in rest:
                 print_line(console, Text(" " * indent + line))
             if one.next and one.status != "ok":

@@ -176,14 +176,15 @@ def test_of_two_logins_at_one_time_one_is_refused(
     shell: Terminal, service: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the key of one could go to the address of the other."""
-    verified = login._verified
+    read = login._key
 
-    def meanwhile(*_: object) -> dict[str, Any]:
-        monkeypatch.setattr(login, "_verified", verified)
+    def meanwhile(*given: Any, **more: Any) -> str:
+        monkeypatch.setattr(login, "_key", read)
+        key = read(*given, **more)
         assert piped(shell, "--base-url", "http://127.0.0.1:2", "--no-verify", key="first").code == 0
-        return {}
+        return key
 
-    monkeypatch.setattr(login, "_verified", meanwhile)
+    monkeypatch.setattr(login, "_key", meanwhile)
     run = piped(shell, "--base-url", service.url)
     assert (run.code, run.problem["hint"]) == (3, "run it again")
     assert run.problem["message"] == "another command has changed profile default meanwhile; nothing was saved"

@@ -6,7 +6,7 @@ import pytest
 
 from tradesdk import ConfigError
 from tradesdk.local import Profiles
-from tradesdk_cli.config.entries import ENTRIES
+from tradesdk_cli.config.entries import IN_PROFILE, IN_PROJECT
 from tradesdk_cli.config.files import Files
 from tradesdk_cli.config.settings import resolve
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
@@ -160,8 +160,8 @@ WRONG: dict[str, list[Any]] = {
 
 @each_of("name", list(WRONG))
 def test_a_wrong_type_is_named_and_a_key_is_not_repeated(name: str) -> None:
-    assert set(WRONG) == {name for name, entry in ENTRIES.items() if entry.profile or entry.project}
-    in_project = ENTRIES[name].project
+    assert set(WRONG) == {*IN_PROFILE, *IN_PROJECT}
+    in_project = name in IN_PROJECT
     for value in WRONG[name]:
         found = files({name: value} if in_project else None, work={} if in_project else {name: value})
         with pytest.raises(ConfigProblem) as caught:

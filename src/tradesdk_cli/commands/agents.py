@@ -20,26 +20,17 @@ from tradesdk_cli.cli.params import (
     whole,
 )
 from tradesdk_cli.errors import CONFLICT, CliError, UsageProblem
+from tradesdk_cli.lookup import AGENTS, WALLETS, id_of, reached
 from tradesdk_cli.run import Run, run_of, wire
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tradesdk import Agent
 
 _PAGE = 100
 """Open positions to count before an agent is deleted: one page."""
 
 app = noun("agents", "Trading agents: list, get, create, update, delete.", run_of)
-
-
-Status = Literal["active", "idle", "paused", "error"]
-"""States of an agent."""
-
-
-ResultSort = Literal["total_pnl", "win_rate", "trades", "-total_pnl", "-win_rate", "-trades"]
-"""Columns to sort agents by; with `-`, worst first."""
 
 
 _SORTED_BY = {
@@ -77,7 +68,9 @@ class Rules:
 def list_agents(
     run: Run,
     *,
-    status: Annotated[Status | None, typer.Option(help="Only agents in this state.")] = None,
+    status: Annotated[
+        Literal["active", "idle", "paused", "error"] | None, typer.Option(help="Only agents in this state.")
+    ] = None,
     chain: AnyChain = None,
     results: Annotated[
         bool, typer.Option("--results", help="Add each agent's results; one request per agent.")
@@ -86,7 +79,7 @@ def list_agents(
         bool, typer.Option("--losing", help="Only agents that lost money, worst first; implies --results.")
     ] = False,
     sort: Annotated[
-        ResultSort | None,
+        Literal["total_pnl", "win_rate", "trades", "-total_pnl", "-win_rate", "-trades"] | None,
         typer.Option(metavar="COLUMN", help=f"Rank by total_pnl, win_rate, trades, {SORT}; adds results."),
     ] = None,
     walk: Walk,
@@ -96,29 +89,26 @@ def list_agents(
     --losing and --sort rank all agents, then --limit cuts the list. trade plot agent draws a result over time.
     """
     from tradesdk_cli.commands.lists import Source, keeping, ranked_by, show_list
-    from tradesdk_cli.output.columns import AGENT_RESULTS, AGENTS
+    from tradesdk_cli.output import columns
 
-    def lost(agent: Agent) -> float | None:
-        pnl = 0.0 if agent.stats is None else agent.stats.total_pnl_usd
-        return pnl if pnl < 0 else None
+    by = ranked_by(sort or "-total_pnl", _SORTED_BY)
 
-    by = None if sort is None else ranked_by(sort, _SORTED_BY)
-    rank: Callable[[Agent], float | None] | None = by
-    if losing:
-        rank = lost if by is None else lambda agent: None if lost(agent) is None else by(agent)
-    read = run.client.agents.get if results or rank is not None else None
-    filters = {"status": status}
-    found = Source("agents", run.client.agents.list, filters, keeping(chain_id=chain), rank, read)
+    def rank(agent: Agent) -> float | None:
+        has_lost = agent.stats is not None and agent.stats.total_pnl_usd < 0
+        return by(agent) if has_lost or not losing else None
+
+    is_ranked = losing or sort is not None
+    read = run.client.agents.get if results or is_ranked else None
+    keep = keeping(chain_id=chain)
+    found = Source("agents", run.client.agents.list, {"status": status}, keep, rank if is_ranked else None, read)
     like = f" with the status {status}" if status else ""
     empty = f"no agent{like} has lost money" if losing else f"no agents{like}"
-    show_list(run, AGENTS if read is None else AGENT_RESULTS, walk, found, empty=empty)
+    show_list(run, columns.AGENTS if read is None else columns.AGENT_RESULTS, walk, found, empty=empty)
 
 
 @app.verb("get", "trade agents get AGENT_ID", "trade agents get AGENT_ID -o json")
 def get(run: Run, agent_id: AgentId) -> None:
     """Show one agent with its risk rules and its results so far."""
-    from tradesdk_cli.lookup import AGENTS, reached
-
     run.show(reached(run, AGENTS, agent_id, lambda found: run.client.agents.get(found)))
 
 
@@ -139,7 +129,6 @@ def create(
     """Create an agent. It is idle at first: it is started in the dashboard, as the service has no endpoint for it."""
     from tradesdk import Agent
     from tradesdk_cli.confirm import Change, approve, check
-    from tradesdk_cli.lookup import WALLETS, id_of
 
     if not consent.dry_run:
         run.out.selection.expect(Agent)
@@ -148,7 +137,7 @@ def create(
     body = {"name": name, "wallet_id": wallet_id, "chain_id": chain, **rules.body}
     change = Change(f"create the agent {one_line(name, 60)}", "POST", "/v1/agents", body)
     if approve(run, change, **vars(consent)):
-        run.show(run.client.agents.create(**_arguments(body)))
+        run.show(run.client.agents.create(**body))
 
 
 @app.verb(
@@ -179,7 +168,6 @@ def update(
         )
     from tradesdk import Agent
     from tradesdk_cli.confirm import Change, approve, check
-    from tradesdk_cli.lookup import AGENTS, WALLETS, id_of, reached
     from tradesdk_cli.output.formats import flatten
 
     if not consent.dry_run:
@@ -196,7 +184,7 @@ def update(
         run.out.note(f"{named} already has these values: nothing to change")
         run.show(agent)
     elif approve(run, change, **vars(consent)):
-        run.show(run.client.agents.update(agent_id, **_arguments(body)))
+        run.show(run.client.agents.update(agent_id, **body))
 
 
 @app.verb("delete", "trade agents delete AGENT_ID --dry-run", "trade agents delete AGENT_ID")
@@ -204,7 +192,6 @@ def delete(run: Run, agent_id: AgentId, consent: Consent) -> None:
     """Delete an agent for good. An active one must be stopped first."""
     from tradesdk import ConflictError
     from tradesdk_cli.confirm import Change, approve, check
-    from tradesdk_cli.lookup import AGENTS, reached
 
     check(f"delete the agent {agent_id} for good", **vars(consent))
     agent_id, agent = reached(run, AGENTS, agent_id, lambda found: (found, run.client.agents.get(found)))
@@ -225,30 +212,16 @@ def delete(run: Run, agent_id: AgentId, consent: Consent) -> None:
         except ConflictError as error:
             if not active:
                 raise
-            hint = _how_to_stop(run, agent_id)
+            # A command on a mock; else the dashboard, as the API has no endpoint for it.
+            program, name = run.settings.program, one_line(agent_id, 80)
+            stop = "it is done in the dashboard"
+            if run.target().fields["mode"] != "live":
+                stop = f"on a mock: {program} mock agent stop {name}; with the real service {stop}"
+            fewer = f"{program} agents update {name} --max-positions 1 --min-confidence 1"
+            hint = f"{stop}; to open fewer positions until then: {fewer}"
             raise CliError(error.message, hint, code="conflict", exit_code=CONFLICT, status=error.status) from None
         run.out.one({"id": agent_id, "deleted": True})
 
 
 def _given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _arguments(body: dict[str, Any]) -> dict[str, Any]:
-    """`body` as arguments of the SDK."""
-    if "risk" not in body:
-        return body
-    from tradesdk import Risk
-
-    return {**body, "risk": Risk(**body["risk"])}
-
-
-def _how_to_stop(run: Run, agent_id: str) -> str:
-    """The hint for stopping an agent: a command on a mock, else the dashboard, as the API has no endpoint."""
-    program, name = run.settings.program, one_line(agent_id, 80)
-    fewer = f"to open fewer positions until then: {program} agents update {name} --max-positions 1 --min-confidence 1"
-    if run.settings.mock or run.target().fields.get("mode") == "local":
-        return (
-            f"on a mock: {program} mock agent stop {name}; with the real service it is done in the dashboard; {fewer}"
-        )
-    return f"it is done in the dashboard; {fewer}"

@@ -14,11 +14,12 @@ import typer
 from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import Consent, pairs
 from tradesdk_cli.errors import SERVER, CliError, UsageProblem
+from tradesdk_cli.files import file_errors
 from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import one_line, to_json, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from tradesdk import RawResponse
     from tradesdk_cli.confirm import Change
@@ -26,29 +27,23 @@ if TYPE_CHECKING:
 
 app = Verbs(run_of)
 
-Words = Annotated[list[str], typer.Argument(metavar="[METHOD] PATH", help="GET, POST, PUT, PATCH, DELETE; /v1/….")]
-Texts = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--field", "-f", metavar="NAME=VALUE", help="A field of a GET's query; else a text field of the body."
-    ),
-]
-Data = Annotated[
-    str | None, typer.Option("--data", "-d", metavar="JSON|@FILE|-", help="The whole body; - is standard input.")
-]
-
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_STREAM = "/v1/signals/stream"
-_VERSION = re.compile(r"/v\d{1,3}/.")
 _SAFE = "/%:@!$&'()*+,;=~"
 
 
 @app.verb("api", "trade --mock api GET /v1/agents -f status=active", "trade --mock api /v1/account -o table")
 def api(
     run: Run,
-    words: Words,
-    field: Texts = None,
-    data: Data = None,
+    words: Annotated[list[str], typer.Argument(metavar="[METHOD] PATH", help="GET, POST, PUT, PATCH, DELETE; /v1/….")],
+    field: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--field", "-f", metavar="NAME=VALUE", help="A field of a GET's query; else a text field of the body."
+        ),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", "-d", metavar="JSON|@FILE|-", help="The whole body; - is standard input.")
+    ] = None,
     *,
     consent: Consent,
 ) -> None:
@@ -69,16 +64,7 @@ def api(
 
 
 def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -> Change:
-    """The request for these words and options; its path is quoted and begins with `/v1/`.
-
-    Args:
-        words: `PATH`, or `METHOD PATH`; without a method it is a GET, or a POST when there is a body.
-        texts: `name=value`.
-        data: the body as JSON, `@file`, or `-` for standard input.
-
-    Raises:
-        UsageProblem: the words are invalid, or it is a paid request; nothing was sent.
-    """
+    """The request for these words, `name=value` texts and data; its path is quoted and begins with `/v1/`."""
     from tradesdk_cli.confirm import Change
     from tradesdk_cli.pay.calls import ENDPOINTS
 
@@ -88,19 +74,23 @@ def read_request(words: Sequence[str], texts: Sequence[str], data: str | None) -
     if method not in _METHODS:
         raise UsageProblem(f"{one_line(words[0], 40)!r} is not a method", f"it is one of {', '.join(_METHODS)}")
     path, query = _path_and_query(words[-1])
-    if path == _STREAM:
+    if path == "/v1/signals/stream":
         raise UsageProblem("the stream never ends", "{trade} signals stream --help")
     if verb := next((verb for verb, endpoint in ENDPOINTS.items() if path == f"/v1/{endpoint}"), None):
         raise UsageProblem(f"{path} is market data, which has its own commands", f"{{trade}} market {verb} --help")
-    fields = list(pairs(texts, "for example: -f name=calm").items())
+    fields, body = pairs(texts, "for example: -f name=calm"), None
     if method == "GET":
         if data is not None:
             raise UsageProblem("a GET has no body", "leave -d out, or name the method: {trade} api POST PATH -d …")
-        return Change(f"{method} {path}", method, path, query=_unique([*query, *fields]))
-    if data is not None and fields:
+        query += fields.items()
+    elif data is not None and fields:
         raise UsageProblem("-d and -f exclude each other", "put everything into -d")
-    body: Any = dict(fields) or None if data is None else _json_of(data)
-    return Change(f"{method} {path}", method, path, body, query=_unique(query))
+    else:
+        body = fields or None if data is None else _json_of(data)
+    names = [name for name, _ in query]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageProblem(f"{one_line(twice[0], 60)} is given twice", "leave one of them out")
+    return Change(f"{method} {path}", method, path, body, query=dict(query))
 
 
 def _path_and_query(word: str) -> tuple[str, list[tuple[str, str]]]:
@@ -108,21 +98,12 @@ def _path_and_query(word: str) -> tuple[str, list[tuple[str, str]]]:
     rest, _, fragment = word.partition("#")
     path, _, query = rest.partition("?")
     path = path if path.startswith("/") else f"/{path}"
-    if fragment or not _VERSION.match(path):
+    if fragment or not re.match(r"/v\d{1,3}/.", path):
         shown = "a URL" if "://" in word else repr(one_line(word, 80))
         raise UsageProblem(f"{shown} is not a path of the API", "paths begin with the version: /v1/agents")
     if "\\" in path or any(part in (".", "..") for part in unquote(path).split("/")):
         raise UsageProblem("a path has no . or .. or backslash", "write the path as the service knows it: /v1/agents")
     return quote(path, safe=_SAFE), parse_qsl(query, keep_blank_values=True)
-
-
-def _unique(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, value in pairs:
-        if name in found:
-            raise UsageProblem(f"{one_line(name, 60)} is given twice", "leave one of them out")
-        found[name] = value
-    return found
 
 
 def _json_of(data: str) -> Any:
@@ -132,13 +113,11 @@ def _json_of(data: str) -> Any:
             text, where = sys.stdin.read(), "standard input"
         elif data.startswith("@"):
             where = one_line(data[1:], 200)
-            with open(Path(data[1:]).expanduser(), encoding="utf-8") as stream:
-                text = stream.read()
+            with file_errors(UsageProblem, f"cannot read {where}", "-d @FILE, or -d -"):
+                text = Path(data[1:]).expanduser().read_text("utf-8")
         found = json.loads(text)
         to_json(found)  # refuses what Python accepts beyond JSON: NaN and infinity
         return found
-    except OSError as error:
-        raise UsageProblem(f"cannot read {where}: {error.strerror}", "-d @FILE, or -d -") from None
     except (ValueError, RecursionError) as error:
         position = f": line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise UsageProblem(

@@ -36,6 +36,7 @@ def approve(
     carried out once.
     """
     from tradesdk_cli.mcp.approvals import Decisions, approvals_file
+    from tradesdk_cli.output.columns import ACTIONS
 
     if code is not None and refuse is not None:
         raise UsageProblem("a code and --refuse exclude each other", "trade approve --refuse CODE")
@@ -53,25 +54,19 @@ def approve(
         run.out.one(row_of(action, time.time()))
         run.out.note("approved: the client can carry it out when it repeats its call")
     else:
-        _list(run, decisions.all(now), now, everything=everything)
-
-
-def _list(run: Run, found: list[Action], now: float, *, everything: bool) -> None:
-    from tradesdk_cli.output.columns import ACTIONS
-
-    shown = [row_of(one, now) for one in found if everything or (one.state == "pending" and not one.expired(now))]
-    decide = f"look at one and decide: {run.settings.program} approve CODE, or --refuse CODE"
-    run.out.many(
-        ACTIONS,
-        [shown],
-        empty="no actions yet" if everything else "no actions to approve",
-        foot=lambda: ([decide] if shown and not everything else [], {}),
-    )
+        found = decisions.all(now)
+        shown = [row_of(one, now) for one in found if everything or (one.state == "pending" and not one.expired(now))]
+        decide = f"look at one and decide: {run.settings.program} approve CODE, or --refuse CODE"
+        run.out.many(
+            ACTIONS,
+            [shown],
+            empty="no actions yet" if everything else "no actions to approve",
+            foot=lambda: ([decide] if shown and not everything else [], {}),
+        )
 
 
 def row_of(action: Action, now: float) -> dict[str, Any]:
     """An action without its content."""
-
     return {
         "code": action.code,
         "state": "expired" if action.expired(now) else action.state,

@@ -44,8 +44,8 @@ def list_(
     from tradesdk_cli.config.entries import SHOWN
     from tradesdk_cli.output.columns import Column
 
-    rows = [_row(run.settings, name, sources=sources) for name in SHOWN]
     columns = [Column("name"), Column("value", "id"), *([Column("source", "id")] if sources else [])]
+    rows = [{column.key: _row(run.settings, name)[column.key] for column in columns} for name in SHOWN]
     run.out.many(columns, [rows], empty="nothing is set")
 
 
@@ -57,7 +57,7 @@ def get(run: Run, name: SettingName) -> None:
     """
     from tradesdk_cli.config.entries import shown_name
 
-    row = _row(run.settings, shown_name(name), sources=True)
+    row = _row(run.settings, shown_name(name))
     if row["value"] is None:
         run.out.note(f"{row['name']} is not set, so nothing is shown")
     _bare(run.out, row, row["value"])
@@ -145,24 +145,22 @@ def path(ctx: typer.Context) -> None:
     _bare(out, shown, shown["config"])
 
 
-def _row(settings: Settings, name: str, *, sources: bool) -> dict[str, Any]:
+def _row(settings: Settings, name: str) -> dict[str, Any]:
+    from tradesdk_cli.config.credentials import without_password
     from tradesdk_cli.config.files import CONFIG_FILE
 
     if name == "profiles":
-        value: Any = ", ".join(settings.saved.tables) or None
-        return {"name": name, "value": value} | ({"source": CONFIG_FILE} if sources else {})
-    value = getattr(settings, name)
+        return {"name": name, "value": ", ".join(settings.saved.tables) or None, "source": CONFIG_FILE}
+    value, source = getattr(settings, name), settings.sources[name]
     if name == "api_key":  # whether there is a key, never the key
-        value = None if settings.sources[name] == "default" else "set"
+        value = None if source == "default" else "set"
     elif name in ("base_url", "market_url") and value is not None:
-        from tradesdk_cli.config.credentials import without_password
-
         value = without_password(value)
-    return {"name": name, "value": value} | ({"source": settings.sources[name]} if sources else {})
+    return {"name": name, "value": value, "source": source}
 
 
 def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
-    """True when only the value is printed. The profile's `output` does not count: it would break scripts."""
+    """Prints the value, or all with a typed format. The profile's `output` does not count: it would break scripts."""
     settings = out.settings
     typed = settings.output not in ("auto", "table") and settings.sources["output"].startswith("flag")
     if typed or settings.out or settings.query or settings.fields:

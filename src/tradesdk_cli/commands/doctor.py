@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shlex
@@ -22,12 +21,11 @@ from tradesdk_cli.run import Run, run_of, run_with
 from tradesdk_cli.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
     from tradesdk import ConfigError
     from tradesdk_cli.config.settings import Settings
-    from tradesdk_cli.health import Finding
 
 app = Verbs(run_of)
 
@@ -77,12 +75,12 @@ def doctor(
         raise typer.Exit(_probe(ctx, probing))
     if probing != Probing():
         raise UsageProblem("--write, --pay, --gaps, --compare and --yes need --service", "trade doctor --service")
-    from tradesdk_cli.health import exit_code, show
+    from tradesdk_cli.health import examine, exit_code, show
     from tradesdk_cli.output.columns import DOCTOR
 
     chosen, broken = _settings(ctx.obj, os.environ)
     with run_with(ctx, chosen) as run:
-        findings = _examine(run, broken)
+        findings = examine(run, broken)
         if run.out.draws(many=True):
             show(run.out, findings)
         else:
@@ -96,21 +94,22 @@ def _probe(ctx: typer.Context, probing: Probing) -> int:
     from tradesdk_cli.output.outfile import FileUnwritable
     from tradesdk_cli.pay.checkout import amount_of, market_client
     from tradesdk_cli.probe.ask import LONGEST, Probe
-    from tradesdk_cli.probe.points import differences, of_file, options, rows, usual
+    from tradesdk_cli.probe.points import differences, options, rows
     from tradesdk_cli.retries import OtherTime
+    from tradesdk_mock import GapOptions
 
     pay, file, compare = probing.pay, probing.gaps, probing.compare
-
+    usual = GapOptions().as_dict()
     try:
-        expected = usual() if compare is None else of_file(compare)
+        expected = usual if compare is None else GapOptions.from_file(compare).as_dict()
     except ValueError as error:
         raise UsageProblem(f"--compare: {error}", "make one: trade doctor --service --gaps FILE") from None
     written = partial(file_errors, FileUnwritable, f"{file} cannot be written", "--gaps takes another FILE")
     if file is not None:
         with written():  # before half a minute and a purchase, not after
-            if file.is_dir():
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             PartialFile(file).drop()
+            with suppress(FileNotFoundError):  # a new one is not made yet
+                open(file, "r+b").close()
     with run_of(ctx) as run:
         wallet = None
         if pay is not None:
@@ -135,14 +134,13 @@ def _probe(ctx: typer.Context, probing: Probing) -> int:
         otherwise = [
             row
             for row in differences(found, expected)
-            if compare is None or row["value"] is not None or expected[row["point"]] != usual()[row["point"]]
+            if compare is None or row["value"] is not None or expected[row["point"]] != usual[row["point"]]
         ]
         for row in found if compare is not None else ():
             row["file"] = expected.get(row["point"])
         shown = found if run.settings.verbose else broken + otherwise
         like = "the mock by default" if compare is None else f"a mock with {compare}"
-        columns = [one for one in PROBE if compare is not None or one.key != "file"]
-        run.out.many(columns, [shown], empty=f"no rule is broken, and the service does what {like} does")
+        run.out.many(PROBE, [shown], empty=f"no rule is broken, and the service does what {like} does")
         if len(shown) < len(found):
             run.out.note(f"{plural(len(found) - len(shown), 'points')} more with -v: not seen, or as {like}")
         for ident in probe.left_behind:
@@ -191,19 +189,3 @@ def _settings(
         with suppress(ConfigError, ConfigProblem):
             return resolve(flags, left), wrong
     return Settings(output=flags.get("output") or "auto"), wrong
-
-
-def _examine(run: Run, broken: ConfigProblem | ConfigError | None) -> list[Finding]:
-    from tradesdk_cli import health
-
-    chosen, environ = run.settings, os.environ
-    checks: list[tuple[str, Callable[[], Sequence[Finding]]]] = [
-        ("settings", lambda: health.settings(chosen, environ, broken)),
-        ("api", lambda: health.account(run)),
-        ("market data", lambda: health.market(run)),
-        ("wallet", lambda: health.wallet(run, environ)),
-        ("ledger", lambda: health.ledger(run)),
-        ("fleet", lambda: health.fleet(run)),
-        ("mcp", health.mcp),
-    ]
-    return [one for name, check in checks for one in health.findings_of(name, check)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,12 +90,12 @@ def status(run: Run) -> None:
         if error.code != "ledger_denied":
             raise
         unread["money"] = error.message
+    parts = {name: [_fields(one) for one in getattr(found, name)] for name in _PARTS if name not in unread}
     if run.out.draws(many=False):
-        run.out.draw(lambda console: _draw(console, run, found, spending))
+        run.out.draw(lambda console: _draw(console, run, found, parts, spending))
         if unread:
             run.out.note(f"this user may not read: {', '.join(sorted(unread))}")
         return
-    parts = {name: [_fields(one) for one in getattr(found, name)] for name in _PARTS if name not in unread}
     run.out.one(
         {
             **parts,
@@ -115,7 +116,9 @@ _PARTS = {
 }
 
 
-def _draw(console: Console, run: Run, found: Any, spending: Spending | None) -> None:
+def _draw(
+    console: Console, run: Run, found: Any, parts: dict[str, list[dict[str, Any]]], spending: Spending | None
+) -> None:
     """A table for each part, then the money as `pay budget` shows it, then the server."""
     from rich.text import Text
 
@@ -123,10 +126,7 @@ def _draw(console: Console, run: Run, found: Any, spending: Spending | None) -> 
     from tradesdk_cli.output.table import render_list
     from tradesdk_cli.pay.rows import render_spending
 
-    for name, none in _PARTS.items():
-        if name in found.unread:
-            continue
-        rows = [_fields(one) for one in getattr(found, name)]
+    for name, rows in parts.items():
         for row in rows:
             row["state"] = "working" if row.get("is_working") else "stopped"
             row["seen_at"] = run.now() - row.get("seen", 0.0)
@@ -134,7 +134,7 @@ def _draw(console: Console, run: Run, found: Any, spending: Spending | None) -> 
         if rows:
             render_list(console, getattr(columns, name.upper()), rows, run.out.width, indent=2, now=run.now)
         else:
-            console.print(Text(f"  {none}"))
+            console.print(Text(f"  {_PARTS[name]}"))
         console.print()
     if spending is not None:
         render_spending(console, spending)
@@ -145,8 +145,7 @@ def _draw(console: Console, run: Run, found: Any, spending: Spending | None) -> 
 
 
 def _fields(one: Any) -> dict[str, Any]:
-    values = {name: getattr(one, name) for name in one.__slots__}
-    return {name: _shown(value) for name, value in values.items()}
+    return {name: _shown(value) for name, value in asdict(one).items()}
 
 
 def _shown(value: Any) -> Any:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import count
 from math import inf
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tradesdk_cli.cli.params import Walk
 from tradesdk_cli.errors import Interrupted, UsageProblem
 from tradesdk_cli.interrupts import DeferInterrupt, deferring
+from tradesdk_cli.output.columns import Column
+from tradesdk_cli.output.printer import Output
 from tradesdk_cli.output.stderr import Progress
 from tradesdk_cli.run import Run, wire_all
 from tradesdk_cli.text import one_line, plural
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from tradesdk_cli.cli.params import Walk
-    from tradesdk_cli.output.columns import Column
-    from tradesdk_cli.output.printer import Output
-
 
 _PAGE = 100
 
@@ -48,14 +44,18 @@ class Source:
     read: Callable[[str], Any] | None = None
 
 
-def keeping(token: str | None = None, **wanted: object) -> Callable[[Any], bool] | None:
+def keeping(
+    token: str | None = None, *, min_confidence: float | None = None, **wanted: object
+) -> Callable[[Any], bool] | None:
     """A filter for items with these values, ignoring case. `token` is an address or a symbol. None: no filter."""
     symbol = None if token is None else token.strip().casefold()
     given = {name: str(value).casefold() for name, value in wanted.items() if value is not None}
-    if symbol is None and not given:
+    if symbol is None and not given and not min_confidence:
         return None
 
     def keep(item: Any) -> bool:
+        if min_confidence and item.confidence < min_confidence:
+            return False
         if symbol is not None and symbol not in (item.token_symbol.casefold(), item.token_address.casefold()):
             return False
         return all(str(getattr(item, name)).casefold() == value for name, value in given.items())

@@ -15,17 +15,6 @@ from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import bare_key
 
-_PRINTED = (
-    "profile",
-    "kind",
-    "world",
-    "base_url",
-    "email",
-    "plan",
-    "api_key_last4",
-    "key_kept_in",
-    "default",
-)
 _USE = "use it with --profile {name}, or always: trade config set profile {name}"
 app = Verbs(run_of)
 
@@ -54,7 +43,8 @@ def login(
 
     store = None if keyring is None else "keyring" if keyring else "file"
     with run_of(ctx, new_profile=True) as run:
-        run.out.selection.expect(*_PRINTED)
+        account = ("email", "plan", "api_key_last4")
+        run.out.selection.expect("profile", "kind", "world", "base_url", *account, "key_kept_in", "default")
         name = run.settings.profile or "default"
         for other in run.settings.saved.tables:
             if other != name and other.lower() == name.lower():
@@ -91,6 +81,7 @@ def _as_mock(run: Run, name: str, *, yes: bool) -> None:
 
 
 def _as_user(run: Run, name: str, store: str | None, *, piped: bool, verify: bool, yes: bool) -> None:
+    from tradesdk import APIError, AuthenticationError
     from tradesdk.local import host_of
     from tradesdk_cli.config.credentials import key_store, remove_key, save_key
     from tradesdk_cli.confirm import agree
@@ -109,9 +100,15 @@ def _as_user(run: Run, name: str, store: str | None, *, piped: bool, verify: boo
         with key_store(settings).keyring():
             pass
     key = _key(run, base_url, piped=piped)
-    client = run.connect(base_url, key)
-    account = _verified(run, client) if verify else {}
-
+    client, account = run.connect(base_url, key), {}
+    if verify:
+        try:
+            found = client.account.get()
+        except APIError as error:
+            untried = "" if isinstance(error, AuthenticationError) else "; --no-verify saves a key without a test"
+            run.out.note(f"nothing was saved{untried}")
+            raise
+        account = {"email": found.email, "plan": found.plan, "api_key_last4": found.api_key_last4[-4:]}
     with _locked_writer(run, name) as write:
         save_key(settings, name, store, key)
         try:
@@ -181,19 +178,6 @@ def _key(run: Run, base_url: str, *, piped: bool) -> str:
     if not key:
         raise ConfigProblem("no key was entered; nothing was saved", "run it again")
     return key
-
-
-def _verified(run: Run, client: Any) -> dict[str, Any]:
-    """The account of the key."""
-    from tradesdk import APIError, AuthenticationError
-
-    try:
-        account = client.account.get()
-    except APIError as error:
-        untried = "" if isinstance(error, AuthenticationError) else "; --no-verify saves a key without a test"
-        run.out.note(f"nothing was saved{untried}")
-        raise
-    return {"email": account.email, "plan": account.plan, "api_key_last4": account.api_key_last4[-4:]}
 
 
 @contextmanager

@@ -14,17 +14,6 @@ from tradesdk_cli.run import Run, run_of
 
 app = noun("market", "Paid market data: signals, prices, history, win-rate, avg-prices, top, metrics, tokens.", run_of)
 
-FIRST_TOKENS = 20
-
-
-SignalKind = Literal["BUY", "SELL", "WAITING FOR SIGNAL", "ALL"]
-"""Kinds of past signals."""
-
-
-Sort = Literal["winRate", "ROI"]
-"""Sort keys of top performers."""
-
-
 Tokens = Annotated[
     list[str],
     typer.Argument(
@@ -88,7 +77,9 @@ def history(
     *,
     since: Since = None,
     until: Until = None,
-    signal: Annotated[SignalKind | None, typer.Option(help="Only signals of this kind.")] = None,
+    signal: Annotated[
+        Literal["BUY", "SELL", "WAITING FOR SIGNAL", "ALL"] | None, typer.Option(help="Only signals of this kind.")
+    ] = None,
     terms: Terms,
 ) -> None:
     """Buy past signals of tokens, at most 100 each: $0.05 a token."""
@@ -121,7 +112,7 @@ _of_tokens(
 def top(
     run: Run,
     *,
-    sort: Annotated[Sort, typer.Option(help="Rank by win rate or by ROI.")],
+    sort: Annotated[Literal["winRate", "ROI"], typer.Option(help="Rank by win rate or by ROI.")],
     limit: Annotated[int | None, count("How many, 1 to 300 (default 300).", 300)] = None,
     terms: Terms,
 ) -> None:
@@ -142,7 +133,7 @@ def metrics(run: Run, *, terms: Terms) -> None:
 @app.verb("tokens", "trade --mock market tokens", "trade --mock market tokens --limit 500 -o ndjson")
 def supported(
     run: Run,
-    limit: Annotated[int, count("How many, 1 to 500.", 500)] = FIRST_TOKENS,
+    limit: Annotated[int, count("How many, 1 to 500.", 500)] = 20,
     send_api_key: SendKey = False,
 ) -> None:
     """List the tokens that have market data. It is free."""

@@ -23,18 +23,11 @@ if TYPE_CHECKING:
 app = Verbs(run_of, name="mcp", cls=TradeGroup)
 
 
-Client = Literal["claude", "cursor", "codex", "vscode"]
-"""Clients with known settings."""
-
-
 @dataclass
 class Rights:
     """The options about what a session may do."""
 
-    # None instead of defaults: Typer would import pydantic to parse a default, even for --help.
-    write: Annotated[
-        bool | None, typer.Option("--write", help="Let agents be changed, each change approved by you.")
-    ] = None
+    write: Annotated[bool, typer.Option("--write", help="Let agents be changed, each change approved by you.")] = False
     spend: Annotated[
         str | None, typer.Option(metavar="USD", help="Let the session spend this much on market data.")
     ] = None
@@ -50,7 +43,7 @@ class Rights:
         if auto > most:
             hint = f"--spend {self.auto_spend} --auto-spend {self.auto_spend}"
             raise UsageProblem("--auto-spend cannot be more than --spend", hint)
-        return Scope(bool(self.write), most, auto)
+        return Scope(self.write, most, auto)
 
 
 def _micro(option: str, text: str | None) -> int:
@@ -122,7 +115,10 @@ def _serve_stdio(run: Run, scope: Scope) -> None:
 @app.verb("config", "trade mcp config claude", "trade --mock mcp config codex", silent=True)
 def config(
     run: Run,
-    client: Annotated[Client, typer.Argument(metavar="CLIENT", help="claude, cursor, codex or vscode.")],
+    client: Annotated[
+        Literal["claude", "cursor", "codex", "vscode"],
+        typer.Argument(metavar="CLIENT", help="claude, cursor, codex or vscode."),
+    ],
     *,
     rights: Rights,
 ) -> None:

@@ -15,8 +15,8 @@ import typer
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import All, Consent, DryRun, Limit, Since, Until, Walk, parse_span
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.pay import key
-from tradesdk_cli.pay.calls import ENDPOINTS, Call, SendKey, Terms
+from tradesdk_cli.pay import key, rows
+from tradesdk_cli.pay.calls import ENDPOINTS, Call, SendKey, verb_of
 from tradesdk_cli.run import Run, run_of, target_of
 from tradesdk_cli.text import dollars, one_line, plain_dollars, usd
 
@@ -52,12 +52,10 @@ def quote(
     Uses the published prices; needs no key and sends nothing.
     """
     from tradesdk_cli.pay.checkout import client_for
-    from tradesdk_cli.pay.rows import left_over, room
 
     call = Call(verb, tokens or (), {"sort_by": "winRate"} if verb == "top" else {})
     if tokens and "tokens" not in call.takes:
         raise UsageProblem(f"the price of {verb} does not depend on tokens", f"{{trade}} pay quote {verb}")
-    Terms().check(call)
     found = getattr(client_for(run, None).quote, call.method)(**call.given)
     has_budget = found.spending.budget.is_set
     run.out.one(
@@ -65,7 +63,7 @@ def quote(
             "endpoint": call.endpoint,
             "tokens": found.tokens,
             "price_usd": plain_dollars(found.price),
-            **room(found.spending),
+            **rows.room(found.spending),
             "affordable": found.affordable if has_budget or not found.price else None,
         }
     )
@@ -74,8 +72,8 @@ def quote(
             f"no budget is set, so a purchase needs --max-price, such as {plain_dollars(found.price)}, or a "
             f"budget: {run.settings.program} pay budget set --per-day 5"
         )
-    elif left_over(found.spending):
-        run.out.note(left_over(found.spending))
+    elif rows.left_over(found.spending):
+        run.out.note(rows.left_over(found.spending))
 
 
 class Stage(StrEnum):  # Typer takes no list of a Literal
@@ -110,13 +108,12 @@ def history(
     from tradesdk_cli import idcache
     from tradesdk_cli.commands.lists import refuse_query
     from tradesdk_cli.output.columns import PAYMENTS
-    from tradesdk_cli.pay.rows import brief, payments_of
 
     total = Walk(limit, everything).total
     chosen = {"stages": [PaymentStage(one.value) for one in stage or ()], "unproven": unproven}
     start, end = run.period(since, until)
     page = 500 if since or until or total is None else total + 1
-    walked = payments_of(run.ledger, start, end, page=page, **chosen)
+    walked = rows.payments_of(run.ledger, start, end, page=page, **chosen)
     found, now = list(islice(walked, None if total is None else total + 1)), run.now()
     there_are_more = total is not None and len(found) > total
     if limit is None and there_are_more:
@@ -125,20 +122,16 @@ def history(
         idcache.add("payments", payment.id, payment.status(now))
     run.out.many(
         PAYMENTS,
-        [[brief(payment, now) for payment in found[:total]]],
+        [[rows.brief(payment, now) for payment in found[:total]]],
         empty="no payments like this" if stage or unproven or since or until else "nothing was bought yet",
         foot=lambda: ([f"the newest {total}; there are more: --all, or --limit N"] * there_are_more, {}),
     )
 
 
-By = Literal["day", "month", "endpoint", "purchase"]
-"""How payments are grouped; days and months are in UTC."""
-
-
 @app.verb("report", "trade pay report --since 7d", "trade --mock pay report --by endpoint -o csv")
 def report(
     run: Run,
-    by: Annotated[By, typer.Option(help="Group of the sums.")] = "day",
+    by: Annotated[Literal["day", "month", "endpoint", "purchase"], typer.Option(help="Group of the sums.")] = "day",
     since: Since = None,
     until: Until = None,
 ) -> None:
@@ -148,16 +141,15 @@ def report(
     not taken are left out. Reads only the ledger.
     """
     from tradesdk_cli.output.columns import SPENT, Column
-    from tradesdk_cli.pay.rows import payments_of, sums_of
 
-    found = list(payments_of(run.ledger, *run.period(since, until)))
+    found = list(rows.payments_of(run.ledger, *run.period(since, until)))
     spent, held = (sum(map(attrgetter(part), found)) for part in ("spent", "held"))
     money = dollars(usd(spent)) + " spent" + (f", {dollars(usd(held))} held" if held else "")
-    rows = sums_of(found, by)
-    has_total = run.out.on_terminal and rows and run.out.draws(many=True)
+    sums = rows.sums_of(found, by)
+    has_total = run.out.on_terminal and sums and run.out.draws(many=True)
     run.out.many(
         (Column(by), *SPENT),
-        [rows],
+        [sums],
         empty="nothing was bought yet" if since is until is None else "no payments in that period",
         foot=lambda: ([money] if has_total else [], {}),
     )
@@ -170,15 +162,11 @@ def show(run: Run, payment_id: PaymentId) -> None:
     State, terms, receipt, and the answer where it is kept.
     """
     from tradesdk_cli.pay.checkout import find_payment
-    from tradesdk_cli.pay.rows import whole
 
-    run.out.one(whole(find_payment(run, payment_id), run.now()))
+    run.out.one(rows.whole(find_payment(run, payment_id), run.now()))
 
 
 # Budgets
-
-
-Action = Literal["show", "set"]
 
 
 def _limit(scope: str) -> Any:
@@ -188,7 +176,9 @@ def _limit(scope: str) -> Any:
 @app.verb("budget", "trade pay budget", "trade --mock pay budget set --per-day 5 --per-call 0.25 --total none")
 def budget(
     run: Run,
-    action: Annotated[Action, typer.Argument(metavar="set", show_default=False, help="Set limits.")] = "show",
+    action: Annotated[
+        Literal["show", "set"], typer.Argument(metavar="set", show_default=False, help="Set limits.")
+    ] = "show",
     per_call: Annotated[str | None, _limit("for one purchase")] = None,
     per_hour: Annotated[str | None, _limit("in any 60 minutes")] = None,
     per_day: Annotated[str | None, _limit("in a day of UTC")] = None,
@@ -203,9 +193,7 @@ def budget(
     keeps the budgets. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, _PER_MONTH and TRADE_BUDGET_TOTAL count too; the
     strictest limit applies.
     """
-    from tradesdk_cli.pay.rows import LIMITS
-
-    given = zip(LIMITS, (per_call, per_hour, per_day, per_month, total), strict=True)
+    given = zip(rows.LIMITS, (per_call, per_hour, per_day, per_month, total), strict=True)
     changes = {name: text for name, text in given if text is not None}
     hint = "for example: {trade} pay budget set --per-day 5"
     if changes and action == "show":
@@ -221,7 +209,6 @@ def _set_budget(run: Run, changes: dict[str, str], *, yes: bool, dry_run: bool) 
     from tradesdk import Budget
     from tradesdk_cli.confirm import LEDGER, Change, approve
     from tradesdk_cli.pay.checkout import amount_of
-    from tradesdk_cli.pay.rows import LIMITS, limits_of
 
     limits = {
         name: None if text == "none" else amount_of(f"--{name.replace('_', '-')}", text)
@@ -232,18 +219,18 @@ def _set_budget(run: Run, changes: dict[str, str], *, yes: bool, dry_run: bool) 
     def changed(setting: str | None) -> str:
         now = Budget.from_json(setting)
         for name in body:
-            confirmed, other = (limits_of(each)[name] or "none" for each in (kept, now))
+            confirmed, other = (rows.limits_of(each)[name] or "none" for each in (kept, now))
             if confirmed != other:
                 meanwhile = f"{name} was {confirmed}, and is {other} now"
                 raise ConfigProblem(
                     f"another command has changed the budget: {meanwhile}; nothing was set", "run it again"
                 )
-        merged = {name: getattr(given if name in limits else now, name) for name in LIMITS}
+        merged = {name: getattr(given if name in limits else now, name) for name in rows.LIMITS}
         return Budget.from_micro(merged, is_unlimited=now.is_unlimited).to_json()
 
     kept = Budget.from_json(run.ledger.setting("budget"))
-    body = {f"{name}_usd": limits_of(given)[f"{name}_usd"] for name in limits}
-    change = Change("change the budget", LEDGER, "budget", body, limits_of(kept), needs_yes=False)
+    body = {f"{name}_usd": rows.limits_of(given)[f"{name}_usd"] for name in limits}
+    change = Change("change the budget", LEDGER, "budget", body, rows.limits_of(kept), needs_yes=False)
     if not change.differences() and not dry_run:
         run.out.note("the budget already has these values: nothing to change")
         return True
@@ -255,18 +242,17 @@ def _set_budget(run: Run, changes: dict[str, str], *, yes: bool, dry_run: bool) 
 
 def _show_budget(run: Run) -> None:
     from tradesdk import Budget
-    from tradesdk_cli.pay.rows import LIMITS, render_spending, spending_fields
 
     of_environment = Budget.from_environment()
     spending = run.ledger.spending(of_environment, now=run.now())
     if run.out.draws(many=False):
-        run.out.draw(lambda console: render_spending(console, spending))
+        run.out.draw(lambda console: rows.render_spending(console, spending))
     else:
-        run.out.one(spending_fields(spending))
+        run.out.one(rows.spending_fields(spending))
     own = Budget.from_json(run.ledger.setting("budget"))
     stricter = [
         f"TRADE_BUDGET_{name.upper()}"
-        for name in LIMITS
+        for name in rows.LIMITS
         if getattr(own, name) != getattr(of_environment, name) == getattr(spending.budget, name) is not None
     ]
     if stricter:
@@ -275,9 +261,6 @@ def _show_budget(run: Run) -> None:
         run.out.note(f"held was sent, and nothing proves whether it was taken: {run.settings.program} pay reconcile")
     if not spending.budget.is_set:
         run.out.note(f"no budget is set: {run.settings.program} pay budget set --per-day 5")
-
-
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 
 
 @app.verb("trust", "trade --mock pay trust ADDRESS", "trade --mock pay trust ADDRESS --dry-run", rare=True)
@@ -295,7 +278,7 @@ def trust(
     from tradesdk_cli.pay.checkout import market_client
     from tradesdk_cli.redact import safe
 
-    if not _ADDRESS.fullmatch(address):
+    if not re.fullmatch(r"0x[0-9a-fA-F]{40}", address):
         raise UsageProblem(
             f"{one_line(safe(address), 60)} is not an address",
             "an address is 0x and 40 hexadecimal digits; the error of the refused purchase has it",
@@ -330,9 +313,7 @@ def resume(
     """
     from tradesdk_cli.confirm import say_target
     from tradesdk_cli.pay.buy import note_under_way, print_bought, waiting_for_answer
-    from tradesdk_cli.pay.calls import verb_of
     from tradesdk_cli.pay.checkout import client_for, find_payment
-    from tradesdk_cli.pay.rows import whole
 
     payment = find_payment(run, payment_id)
     if not run.out.machine_notes and payment.reply is None:
@@ -341,22 +322,17 @@ def resume(
         say_target(run.out, target_of(replace(run.settings, market_url=origin), market=True))
     waits, line = payment.reply is None, f"pay resume {payment.id}"
     if dry_run:  # what would be sent, without the signed payment
-        fields = whole(payment, run.now())
+        fields = rows.whole(payment, run.now())
         names = ("id", "status", "charged", "amount_usd", "endpoint", "url", "body", "pay_to", "valid_before")
         run.out.one({name: fields[name] for name in (*names, "live")})
         kept = "" if waits else "; its answer is kept, so nothing would be"
         run.out.note(f"nothing was sent (--dry-run){kept}")
         return
     client = client_for(run, payment, send_api_key=send_api_key)
-    with waiting_for_answer(run, lambda: waits, lambda: note_under_way(run, line, waits)) as end:
+    with waiting_for_answer(run, lambda: waits, lambda: note_under_way(run, line, waits)):
         result = client.payments.resume(payment.id)
         waits = False
         print_bought(run, client, verb_of(payment), result)
-        end()
-
-
-Mark = Literal["paid", "unpaid"]
-"""A person's mark for a payment."""
 
 
 @app.verb("reconcile", "trade --mock pay reconcile", "trade --mock pay reconcile --mark unpaid --older-than 1h")
@@ -366,7 +342,8 @@ def reconcile(
         str | None, typer.Argument(metavar="PAYMENT_ID", help="The payment that --mark is about.")
     ] = None,
     mark: Annotated[
-        Mark | None, typer.Option(help="Record that an unresolved payment was paid or unpaid; check the wallet first.")
+        Literal["paid", "unpaid"] | None,
+        typer.Option(help="Record that an unresolved payment was paid or unpaid; check the wallet first."),
     ] = None,
     older_than: Annotated[
         float | None,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from tradesdk_cli.stream.bookmark import Bookmark, Stream
+    from tradesdk_cli.stream.bookmark import Stream
 
 LAST = "last"
 
@@ -80,14 +80,10 @@ def history(
     from tradesdk_cli.output.columns import SIGNALS
 
     address = token if token is not None and token[:2].lower() == "0x" else None
-    like = keeping(None if address else token, direction=direction)
-
-    def keep(signal: Any) -> bool:
-        return (min_confidence or 0) <= signal.confidence and (like is None or like(signal))
-
+    keep = keeping(None if address else token, direction=direction, min_confidence=min_confidence)
     start, end = run.period(since, until)
     filters = {"chain": chain, "token_address": address, "start": start, "end": end}
-    found = Source("signals", run.client.signals.history, filters, keep if min_confidence or like else None)
+    found = Source("signals", run.client.signals.history, filters, keep)
     show_list(run, SIGNALS, walk, found, empty="no signals like this")
 
 
@@ -134,51 +130,35 @@ def stream(
     With --group, each signal goes to one of all runs with the same group, filters and TRADE_FLEET. An unfinished one
     goes to another run, marked redelivered. The group keeps its own position; --since applies to a new group only.
     """
-    from tradesdk_cli.stream.bookmark import bookmark_of_run, last_bookmark
+    from tradesdk_cli.commands.lists import keeping
+    from tradesdk_cli.stream.bookmark import Bookmark, bookmark_of_run, last_bookmark
     from tradesdk_cli.stream.deliver import Delivery
     from tradesdk_cli.stream.follow import SETTLE, Following
 
-    filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
+    filters: dict[str, Any] = {"min_confidence": min_confidence, "direction": direction, "token": token}
     last, begin = since == LAST, since.at(run.now()) if isinstance(since, Instant) else None
-    if group is not None:
+    open_stream: Callable[..., AbstractContextManager[Stream]]
+    if group is None:
         if last:
-            raise UsageProblem("a group keeps its own position", "leave --since last out")
-        delivery = Delivery(run, wanted, resumes=True, marks=("replayed", "late", "redelivered"))
-        bookmark, open_stream = _member(run, wanted, group, chain, begin, filters)
-        Following(run.out, delivery, bookmark, open_stream, False, duration, until_idle).run()
-        return
-    if last:
-        bookmark, begin = last_bookmark(run, chain, filters)
+            bookmark, begin = last_bookmark(run, chain, filters)
+        else:
+            bookmark = bookmark_of_run(run, chain, filters)
+        delivery = Delivery(run, wanted, resumes=last)
+        open_stream = partial(
+            run.client.signals.stream, chain=chain, since=begin, **filters, reports=True, settle=SETTLE
+        )
+    elif last:
+        raise UsageProblem("a group keeps its own position", "leave --since last out")
     else:
-        bookmark = bookmark_of_run(run, chain, filters)
-    delivery = Delivery(run, wanted, resumes=last)
-    open_stream = partial(
-        run.client.signals.stream,
-        chain=chain,
-        since=begin,
-        min_confidence=min_confidence,
-        direction=direction,
-        token=token,
-        reports=True,
-        settle=SETTLE,
-    )
-    Following(run.out, delivery, bookmark, open_stream, since is not None, duration, until_idle).run()
+        from tradesdk_cli.commands.fleet import url_of
+        from tradesdk_cli.stream.fleet import GroupStream
 
-
-def _member(
-    run: Run, wanted: Actions, group: str, chain: int, since: float | None, filters: dict[str, Any]
-) -> tuple[Bookmark, Callable[..., AbstractContextManager[Stream]]]:
-    from tradesdk_cli.commands.fleet import url_of
-    from tradesdk_cli.commands.lists import keeping
-    from tradesdk_cli.stream.bookmark import Bookmark
-    from tradesdk_cli.stream.fleet import GroupStream
-
-    url, least = url_of(run), filters["min_confidence"]
-    keep = keeping(filters["token"], direction=filters["direction"])
-
-    def kept(signal: Any) -> bool:
-        return (least is None or signal.confidence >= least) and (keep is None or keep(signal))
-
-    lease = 60 + sum(command.timeout for command in wanted.commands or ())
-    options = {"chain": chain, "group": group, "since": since, "client": run.client, "url": url, "lease": lease}
-    return Bookmark(None, needed=True), partial(GroupStream, kept, **options)
+        bookmark = Bookmark(None, needed=True)
+        delivery = Delivery(run, wanted, resumes=True, marks=("replayed", "late", "redelivered"))
+        keep = keeping(token, direction=direction, min_confidence=min_confidence) or (lambda _: True)
+        lease = 60 + sum(command.timeout for command in wanted.commands or ())
+        open_stream = partial(
+            GroupStream, keep, chain=chain, since=begin, group=group, client=run.client, url=url_of(run), lease=lease
+        )
+    is_back = since is not None and group is None
+    Following(run.out, delivery, bookmark, open_stream, is_back, duration, until_idle).run()

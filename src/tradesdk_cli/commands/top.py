@@ -12,9 +12,6 @@ from tradesdk_cli.run import Run, run_of
 
 app = Verbs(run_of)
 
-_NO_SCREEN = ("", "dumb", "unknown")
-"""Terminals without cursor movement."""
-
 
 @app.verb("top", "trade top --once", "trade --mock top --once --chain base", silent=True)
 def top(
@@ -31,7 +28,8 @@ def top(
     from tradesdk_cli.top import view
 
     out = run.out
-    if not once and out.pictures and out.on_terminal and out.environ.get("TERM", "") not in _NO_SCREEN:
+    has_screen = out.environ.get("TERM", "") not in ("", "dumb", "unknown")  # these cannot move the cursor
+    if not once and out.pictures and out.on_terminal and has_screen:
         view.show_board(run, chain)
     else:
         view.once(run, chain)

@@ -18,19 +18,10 @@ from tradesdk_cli.cli.params import (
     Until,
     Walk,
 )
+from tradesdk_cli.lookup import AGENTS, TRADES, id_of, reached
 from tradesdk_cli.run import Run, run_of
 
 app = noun("trades", "Trades that agents made: list, get.", run_of)
-
-
-Status = Literal["open", "closed"]
-"""States of a trade."""
-
-
-Sort = Literal["pnl", "roi", "-pnl", "-roi"]
-"""Columns to sort trades by; with `-`, worst first."""
-
-
 _SORTED_BY = {"pnl": "pnl_usd", "roi": "roi_pct"}
 
 
@@ -43,13 +34,16 @@ def list_trades(
     run: Run,
     *,
     agent_id: AgentFilter = None,
-    status: Annotated[Status | None, typer.Option(help="Only trades in this state.")] = None,
+    status: Annotated[Literal["open", "closed"] | None, typer.Option(help="Only trades in this state.")] = None,
     direction: Direction = None,
     token: Token = None,
     chain: AnyChain = None,
     since: Since = None,
     until: Until = None,
-    sort: Annotated[Sort | None, typer.Option(metavar="COLUMN", help=f"Rank by pnl or roi, {SORT}.")] = None,
+    sort: Annotated[
+        Literal["pnl", "roi", "-pnl", "-roi"] | None,
+        typer.Option(metavar="COLUMN", help=f"Rank by pnl or roi, {SORT}."),
+    ] = None,
     walk: Walk,
 ) -> None:
     """List trades; the first 20 by default.
@@ -58,8 +52,7 @@ def list_trades(
     sort, so with one of these all pages are read; --limit then cuts the list.
     """
     from tradesdk_cli.commands.lists import Source, keeping, ranked_by, show_list, with_names
-    from tradesdk_cli.lookup import AGENTS, id_of
-    from tradesdk_cli.output.columns import TRADES
+    from tradesdk_cli.output import columns
 
     like = keeping(token, direction=direction, chain_id=chain)
 
@@ -73,8 +66,8 @@ def list_trades(
     rank = None if sort is None else ranked_by(sort, _SORTED_BY)
     found = Source("trades", run.client.trades.list, filters, keep if since or until or like else None, rank)
     filtered = agent_id or status or since or until or like
-    columns = with_names(run, TRADES, filters)
-    show_list(run, columns, walk, found, empty="no trades" + (" like this" if filtered else ""))
+    empty = "no trades" + (" like this" if filtered else "")
+    show_list(run, with_names(run, columns.TRADES, filters), walk, found, empty=empty)
 
 
 @app.verb("get", "trade trades get TRADE_ID", "trade trades get TRADE_ID -o json")
@@ -85,6 +78,4 @@ def get(
     ],
 ) -> None:
     """Show one trade with the hashes of its transactions."""
-    from tradesdk_cli.lookup import TRADES, reached
-
     run.show(reached(run, TRADES, trade_id, lambda found: run.client.trades.get(found)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from pathlib import Path
@@ -13,6 +12,8 @@ import typer
 from tradesdk_cli.cli.group import noun
 from tradesdk_cli.cli.params import AnyChain, Chain, Consent, Walk
 from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.files import file_errors
+from tradesdk_cli.lookup import WALLETS, reached
 from tradesdk_cli.run import Run, run_of
 from tradesdk_cli.text import one_line
 
@@ -31,12 +32,11 @@ def list_wallets(
 ) -> None:
     """List connected wallets; the first 20 by default."""
     from tradesdk_cli.commands.lists import Source, show_list
-    from tradesdk_cli.output.columns import WALLETS
+    from tradesdk_cli.output import columns
 
     found = Source("wallets", run.client.wallets.list, {"chain_id": chain})
-    show_list(
-        run, WALLETS, walk, found, empty=f"no wallets; connect one: {run.settings.program} wallets connect --help"
-    )
+    empty = f"no wallets; connect one: {run.settings.program} wallets connect --help"
+    show_list(run, columns.WALLETS, walk, found, empty=empty)
 
 
 @app.verb(
@@ -85,9 +85,9 @@ def connect(
     address = address if signer is None else signer.address
     if not consent.dry_run:
         run.out.selection.expect(Connected)
-    body = {"address": address, "chain_id": chain, "label": label}
+    shown = signature or "(made when it is sent)"
+    body = {"address": address, "chain_id": chain, "label": label, "signature": shown}
     about = {} if signer is None else {"text to sign": text or wallet_message(str(address), chain)}
-    body["signature"] = signature or "(made when it is sent)"
     change = Change(f"connect the wallet {address} as {label}", "POST", "/v1/wallets", body, about=about)
     if approve(run, change, **vars(consent)):
         wallets = run.client.wallets
@@ -95,10 +95,6 @@ def connect(
             run.show(wallets.connect_with(signer, label=label, chain_id=chain, message=text))
         elif address is not None and signature is not None:
             run.show(wallets.connect(address=address, chain_id=chain, label=label, signature=signature))
-
-
-_LONGEST = 64 * 1024
-"""Maximum bytes of a text to sign."""
 
 
 def _text_to_sign(message: str | None, file: str | None) -> str | None:
@@ -110,19 +106,14 @@ def _text_to_sign(message: str | None, file: str | None) -> str | None:
         return message
     if file == "-" and sys.stdin.isatty():
         raise UsageProblem("--message-file - reads from a pipe, not from a terminal", "--message-file FILE, or < FILE")
+    with file_errors(UsageProblem, f"cannot read {one_line(file)}", "--message-file FILE"):
+        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     try:
-        with contextlib.nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as stream:
-            content = stream.read(_LONGEST + 1)
-        text = content.decode()
-    except OSError as error:
-        raise UsageProblem(f"cannot read {one_line(file)}: {error.strerror}", "--message-file FILE") from None
+        text = content.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
         raise UsageProblem(f"{one_line(file)} is not text in UTF-8", "save it as UTF-8") from None
-    text = text.removesuffix("\n").removesuffix("\r")
-    if not text or len(content) > _LONGEST:
-        raise UsageProblem(
-            f"{one_line(file)} is {'too long' if text else 'empty'}", "it has the text that the dashboard shows"
-        )
+    if not text:
+        raise UsageProblem(f"{one_line(file)} is empty", "it has the text that the dashboard shows")
     return text
 
 
@@ -151,6 +142,4 @@ def balance(
     ],
 ) -> None:
     """Show what a wallet holds, in USD and token by token."""
-    from tradesdk_cli.lookup import WALLETS, reached
-
     run.show(reached(run, WALLETS, wallet_id, lambda found: run.client.wallets.balance(found)))

@@ -45,12 +45,11 @@ def remove_key(settings: Settings, profile: str, kind: str) -> bool:
             ring.delete_password(*store.account(profile))
         return True
     path = store.file(profile)
-    try:
-        path.unlink()  # removes a link, not its target
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as error:
-        raise ConfigProblem(f"cannot remove {path}: {error.strerror}", f"rm {shlex.quote(str(path))}") from None
+    with file_errors(ConfigProblem, f"cannot remove {path}", f"rm {shlex.quote(str(path))}"):
+        try:
+            path.unlink()  # removes a link, not its target
+        except (FileNotFoundError, NotADirectoryError):
+            return False
     return True
 
 

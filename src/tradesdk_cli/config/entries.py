@@ -51,8 +51,6 @@ class Entry:
         read: parses text, of a variable or of `trade config set`.
         variable: the environment variable.
         default: the default value.
-        profile: whether a profile may set it.
-        project: whether a project file may set it.
     """
 
     rule: str
@@ -60,8 +58,6 @@ class Entry:
     read: Callable[[str], Any] = str
     variable: str = ""
     default: Any = None
-    profile: bool = True
-    project: bool = False
 
     def of_text(self, text: str) -> Any:
         """The value of a text; None when it is invalid."""
@@ -84,19 +80,17 @@ _A_NAME = f"a name: {Profiles.NAME_RULE}"
 """Valid names of profiles and mock worlds: they become file names."""
 
 ENTRIES: dict[str, Entry] = {
-    "profile": Entry(_A_NAME, Profiles.is_name, variable="TRADE_PROFILE", profile=False, project=True),
+    "profile": Entry(_A_NAME, Profiles.is_name, variable="TRADE_PROFILE"),
     "mock": Entry(
         "true: a project can turn the mock on, not off",
         lambda value: value is True,
         variable="TRADE_MOCK",
         default=False,
-        profile=False,
-        project=True,
     ),
     "world": Entry(_A_NAME, Profiles.is_name, default="default"),
     "base_url": Entry('an address, such as "https://api.example.com"', _is_text, variable="TRADE_BASE_URL"),
     "market_url": Entry('an address, such as "https://market.example.com"', _is_text, variable="TRADE_MARKET_BASE_URL"),
-    "rpc_url": Entry("an address", _is_text, _hosts, "TRADE_RPC_URL", profile=False),
+    "rpc_url": Entry("an address", _is_text, _hosts, "TRADE_RPC_URL"),
     "allow_upfront": Entry(
         "true or false: whether a service is paid that takes the money before it does the work",
         lambda value: type(value) is bool,
@@ -109,7 +103,7 @@ ENTRIES: dict[str, Entry] = {
     ),
     "kind": Entry('"live" or "mock"', _one_of("live", "mock")),
     "key": Entry('"file" or "keyring": where the key is kept, not the key itself', _one_of("file", "keyring")),
-    "output": Entry(f"one of {', '.join(FORMATS)}", _one_of(*FORMATS), default="auto", project=True),
+    "output": Entry(f"one of {', '.join(FORMATS)}", _one_of(*FORMATS), default="auto"),
     "timeout": Entry(
         "seconds above 0, at most 3600", lambda value: type(value) in (int, float) and 0 < value <= 3600, _number
     ),
@@ -121,11 +115,10 @@ SHOWN = (
     *("api_key", "output", "timeout", "retries", "verbose"),
 )
 """The settings that `trade config list` shows, in this order."""
-
-
-def names_in(*, project: bool) -> list[str]:
-    """The settings that a project file, or a profile, may set."""
-    return [name for name, entry in ENTRIES.items() if (entry.project if project else entry.profile)]
+IN_PROJECT = ["profile", "mock", "output"]
+"""The settings that a project file may set."""
+IN_PROFILE = [name for name in ENTRIES if name not in ("profile", "mock", "rpc_url")]
+"""The settings that a profile may set."""
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
@@ -153,7 +146,7 @@ def of_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def check(values: Mapping[str, Any], where: str, *, project: bool) -> dict[str, Any]:
     """The settings of a table. `where` is the table's name for people."""
-    names = names_in(project=project)
+    names = IN_PROJECT if project else IN_PROFILE
     for name, value in values.items():
         if is_secret_setting(name):
             raise ConfigProblem(
@@ -212,7 +205,7 @@ def settable_name(name: str) -> str:
     found = plain_name(name)
     if found == "key" or is_secret_setting(found):
         raise UsageProblem("keys are not kept in settings", "{login} saves one, trade logout removes it")
-    names = [known for known in names_in(project=False) if known != "key"]
+    names = [known for known in IN_PROFILE if known != "key"]
     if found in names:
         return found
     if found == "mock":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tradesdk.local import Profiles, data_folder
-from tradesdk_cli.choices import FORMATS
+from tradesdk_cli.choices import FORMATS, Times
 from tradesdk_cli.config.entries import (
     ENTRIES,
     PROJECT_FILE,
@@ -18,14 +20,6 @@ from tradesdk_cli.config.files import CONFIG_FILE, Files, expanded, read_files
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.redact import looks_secret
 from tradesdk_cli.text import bare_key, one_line
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tradesdk_cli.choices import Times
-
 
 DEFAULT = "default"
 """The source of a setting that is not set."""

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tradesdk import Budget, LedgerError, PaymentRefusedError, PaymentStage
+import tradesdk
+from tradesdk import Budget, LedgerError, MarketClient, MarketResult, Payment, PaymentRefusedError, PaymentStage
 from tradesdk_cli.confirm import ask, can_ask, say_target
-from tradesdk_cli.errors import CliError, Declined, Interrupted, Unwritable, UsageProblem
-from tradesdk_cli.explain import of_error
+from tradesdk_cli.errors import OTHER, Declined, Interrupted, Unwritable, UsageProblem
+from tradesdk_cli.explain import about_payment
 from tradesdk_cli.interrupts import StopRequested, on_signal
 from tradesdk_cli.output.columns import MARKET
-from tradesdk_cli.pay.checkout import market_client
+from tradesdk_cli.output.printer import Output
+from tradesdk_cli.pay.calls import Call, Terms
+from tradesdk_cli.pay.checkout import amount_of, market_client
 from tradesdk_cli.pay.rows import left_over, room
-from tradesdk_cli.run import wire
+from tradesdk_cli.run import Run, wire
 from tradesdk_cli.text import dollars, one_line, plain_dollars, usd, visible
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tradesdk import DryRun, MarketClient, MarketResult, Payment, Quote
-    from tradesdk_cli.output.printer import Output
-    from tradesdk_cli.pay.calls import Call, Terms
-    from tradesdk_cli.run import Run
-    from tradesdk_cli.wallet import Wallet
+from tradesdk_cli.wallet import Wallet
 
 Rows = list[dict[str, Any]]
 PER_SIGNAL = ("signals", "history")
@@ -34,7 +30,8 @@ PER_SIGNAL = ("signals", "history")
 
 def purchase(run: Run, call: Call, terms: Terms) -> None:
     """Buys the data of `call` under `terms`, and prints it."""
-    terms.check(call)
+    if terms.max_price is not None:
+        amount_of("--max-price", terms.max_price)
     wallet, target = run.wallet(terms.wallet), run.target(market=True)
     client = market_client(run, wallet, send_api_key=terms.send_api_key)
     if run.settings.verbose > 1:
@@ -47,16 +44,14 @@ def purchase(run: Run, call: Call, terms: Terms) -> None:
     run.out.selection.expect(*_models(run.out, call.verb))
     most = _agreed(run, wallet, call, client, terms)
     buy = getattr(client, call.method)
-    began, signed = run.now(), _signatures(wallet)
-    results: list[MarketResult[Any]] = []
+    began, results = run.now(), list[MarketResult[Any]]()
 
     def under_way() -> bool:
-        return not results and _signatures(wallet) > signed
+        return not results and wallet is not None and wallet.signatures > 0
 
-    with waiting_for_answer(run, under_way, lambda: _note_unfinished(run, began)) as end:
+    with waiting_for_answer(run, under_way, lambda: _note_unfinished(run, began)):
         results.append(_bought(wallet, lambda: buy(**given, max_price=most, purchase=terms.purchase)))
         print_bought(run, client, call.verb, results[0])
-        end()
 
 
 def print_bought(
@@ -92,14 +87,10 @@ def collect(client: MarketClient, results: Sequence[MarketResult[Any]]) -> None:
                 client.payments.collect(payment.id)
 
 
-def _signatures(wallet: Wallet | None) -> int:
-    return 0 if wallet is None else wallet.signatures
-
-
 def _agreed(run: Run, wallet: Wallet | None, call: Call, client: MarketClient, terms: Terms) -> str | None:
     """The maximum price: --max-price, or, without a budget, the price that a person at the terminal accepts."""
     most, given = terms.max_price, call.given
-    quote: Quote = getattr(client.quote, call.method)(**given)
+    quote: tradesdk.Quote = getattr(client.quote, call.method)(**given)
     allowed = most is not None or quote.spending.budget.is_set
     if wallet is None or not (can_ask() if not allowed else not run.out.machine_notes):
         return most
@@ -107,7 +98,7 @@ def _agreed(run: Run, wallet: Wallet | None, call: Call, client: MarketClient, t
     run.out.note(f"{call.description()}, wallet {wallet.address}")
     if allowed:
         return most
-    found: DryRun = getattr(client.dry_run, call.method)(**given, purchase=terms.purchase)
+    found: tradesdk.DryRun = getattr(client.dry_run, call.method)(**given, purchase=terms.purchase)
     if found.refusal is not None and found.refusal.code == "unknown_token":
         raise found.refusal
     if not ask(f"{call.description()} costs {dollars(quote.price)}. Pay?"):
@@ -136,13 +127,10 @@ def _bought(wallet: Wallet | None, buy: Callable[[], MarketResult[Any]]) -> Mark
 
 
 @contextmanager
-def waiting_for_answer(
-    run: Run, under_way: Callable[[], bool], on_stop: Callable[[], object]
-) -> Iterator[Callable[[], None]]:
-    """Inside, the first signal waits for the answer of a payment `under_way`; others end the command at once.
+def waiting_for_answer(run: Run, under_way: Callable[[], bool], on_stop: Callable[[], object]) -> Iterator[None]:
+    """Inside, the first signal waits for the answer of a payment `under_way`, and ends the command after this.
 
-    In that case `on_stop` prints the next step. Yields a function to call at the end: it raises `Interrupted` if a
-    signal waited.
+    Others end it at once; then `on_stop` prints the next step.
     """
     stops: list[StopRequested] = []
 
@@ -155,19 +143,17 @@ def waiting_for_answer(
         run.out.note(f"a payment is under way: waiting for its answer; {name} again stops at once")
         return True
 
-    def end() -> None:
-        if stops:
-            run.out.note("interrupted after the answer arrived")
-            raise Interrupted(stops[0])
-
     try:
         with on_signal(handle):
-            yield end
+            yield
     except KeyboardInterrupt as stop:
         run.out.after_ctrl_c()
         on_stop()
         run.out.note("interrupted")
         raise Interrupted(stop) from None
+    if stops:
+        run.out.note("interrupted after the answer arrived")
+        raise Interrupted(stops[0])
 
 
 def note_under_way(run: Run, line: str, waits: bool) -> None:
@@ -178,16 +164,13 @@ def note_under_way(run: Run, line: str, waits: bool) -> None:
 
 def _note_unfinished(run: Run, began: float) -> None:
     """Prints the payment since then without printed answer, and the command that continues it."""
-    ledger = run.ledger
-    try:
-        stages = (PaymentStage.SENT, PaymentStage.ANSWERED)
-        last = max(ledger.history(stages=stages), key=lambda one: one.updated, default=None)
-        if last is None or last.updated < began:
-            return
-        unprinted = ledger.overview(last.fingerprint, Budget(), now=run.now()).payment is not None
-    except LedgerError:
-        return
-    if not unprinted:
+    last = None
+    with suppress(LedgerError):
+        found = run.ledger.history(stages=(PaymentStage.SENT, PaymentStage.ANSWERED))
+        last = max((one for one in found if one.updated >= began), key=lambda one: one.updated, default=None)
+        if last is not None and run.ledger.overview(last.fingerprint, Budget(), now=run.now()).payment is None:
+            last = None  # its answer was printed
+    if last is None:
         return
     resume = f"{run.settings.program} pay resume {last.id}"
     if last.stage is PaymentStage.SENT:
@@ -207,18 +190,13 @@ def kept(run: Run, results: Sequence[MarketResult[Any]]) -> Iterator[None]:
     try:
         yield
     except (Unwritable, UsageProblem) as error:
-        payments = [result.payment for result in results if result.payment is not None]
-        if not payments:
-            raise
-        commands = ", ".join(f"{run.settings.program} pay resume {payment.id}" for payment in payments)
-        what = "your answer is kept" if len(payments) == 1 else "your answers are kept"
-        hint = f"{what}: {commands}"
-        if isinstance(error, Unwritable):
-            failure: CliError = type(error)(error.message, hint)
-        else:
-            failure = CliError(error.message, hint, code="not_printed")
-        failure.about = {"charged": payments[-1].charged, "payment": of_error(payments[-1])}
-        raise failure from None
+        if payments := [result.payment for result in results if result.payment is not None]:
+            commands = ", ".join(f"{run.settings.program} pay resume {payment.id}" for payment in payments)
+            error.hint = f"{'your answer is' if len(payments) == 1 else 'your answers are'} kept: {commands}"
+            error.about = about_payment(payments[-1])
+            if isinstance(error, UsageProblem):
+                error.code, error.exit_code = "not_printed", OTHER
+        raise
 
 
 def show(run: Run, verb: str, result: MarketResult[Any]) -> None:
@@ -256,8 +234,6 @@ def signal_rows(tokens: Rows) -> Rows:
 
 def _models(out: Output, verb: str) -> Sequence[Any]:
     """The models whose fields the rows of `verb` have."""
-    import tradesdk
-
     models: dict[str, Sequence[Any]] = {
         "prices": (tradesdk.TokenPrice,),
         "win-rate": (tradesdk.TokenWinRate,),
@@ -269,12 +245,12 @@ def _models(out: Output, verb: str) -> Sequence[Any]:
     return models.get(verb, (tradesdk.TokenSignals, *more))
 
 
-def _show_dry_run(run: Run, call: Call, found: DryRun) -> None:
+def _show_dry_run(run: Run, call: Call, found: tradesdk.DryRun) -> None:
     """Prints the request, its price, and the payment to sign or the reason for a refusal."""
     authorization, refusal = found.authorization, found.refusal
     shown: dict[str, Any] = {
         "method": "POST",
-        "path": call.path,
+        "path": f"/v1/{call.endpoint}",
         "body": json.loads(found.quote.body),
         "price_usd": plain_dollars(found.quote.price),
         "amount_usd": None if authorization is None else plain_dollars(usd(int(authorization["value"]))),

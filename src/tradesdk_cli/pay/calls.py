@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from pathlib import Path
@@ -15,7 +15,7 @@ from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.text import plural
 
 if TYPE_CHECKING:
-    from tradesdk import Payment
+    from tradesdk import Payment, TokenQuery
 
 ENDPOINTS = {
     "signals": "token-signals",
@@ -53,16 +53,17 @@ class Call:
         )
         if self.tokens and not tokens:
             raise UsageProblem(f"{' '.join(self.tokens)!r} is not a token", "a symbol, such as BRETT, or an address")
+        if len(tokens) > MOST:
+            raise UsageProblem(
+                f"{len(tokens)} tokens are more than the {MOST} that one request takes",
+                f"buy them {MOST} at a time; in Python, market.batches does it",
+            )
         object.__setattr__(self, "tokens", tokens)
 
     @property
     def endpoint(self) -> str:
         """The last part of its path."""
         return ENDPOINTS[self.verb]
-
-    @property
-    def path(self) -> str:
-        return f"/v1/{self.endpoint}"
 
     @property
     def method(self) -> str:
@@ -81,12 +82,8 @@ class Call:
         """The arguments of the SDK's method."""
         if "tokens" not in self.takes:
             return dict(self.arguments)
-        tokens: list[Any] = list(self.tokens)
-        if self.verb == "signals":
-            from tradesdk import TokenQuery
-
-            tokens = [TokenQuery(name, limit) for name, limit in map(split_token, self.tokens)]
-        return {"tokens": tokens, **self.arguments}
+        read: Callable[[str], Any] = _query if self.verb == "signals" else str
+        return {"tokens": list(map(read, self.tokens)), **self.arguments}
 
     def description(self) -> str:
         """A short description: `token-prices for 2 tokens`."""
@@ -124,33 +121,20 @@ class Terms:
     ] = None
     send_api_key: SendKey = False
 
-    def check(self, call: Call) -> None:
-        """Refuses options that cannot be combined."""
-        from tradesdk_cli.pay.checkout import amount_of
-
-        if self.max_price is not None:
-            amount_of("--max-price", self.max_price)
-        if len(call.tokens) > MOST:
-            raise UsageProblem(
-                f"{len(call.tokens)} tokens are more than the {MOST} that one request takes",
-                f"buy them {MOST} at a time; in Python, market.batches does it",
-            )
-
-
-_VERBS = {f"/v1/{endpoint}": verb for verb, endpoint in ENDPOINTS.items()}
-
 
 def verb_of(payment: Payment) -> str:
     """The verb of `trade market` for a payment."""
-    path = urlsplit(payment.url).path
-    return _VERBS.get(path[path.rfind("/v1/") :], "prices")
+    endpoint = urlsplit(payment.url).path.rpartition("/")[2]
+    return next((verb for verb, each in ENDPOINTS.items() if each == endpoint), "prices")
 
 
-def split_token(text: str) -> tuple[str, int | None]:
-    """`BRETT:5` as BRETT and 5."""
+def _query(text: str) -> TokenQuery:
+    """A token, with its own number of signals in `BRETT:5`."""
+    from tradesdk import TokenQuery
+
     name, colon, number = text.rpartition(":")
     if not colon:
-        return text, None
+        return TokenQuery(text)
     if not (number.isascii() and number.isdigit() and len(number) < 10 and name):
         raise UsageProblem(f"{text!r} is not a token", "a token's own number of signals follows a colon: BRETT:5")
-    return name, int(number)
+    return TokenQuery(name, int(number))

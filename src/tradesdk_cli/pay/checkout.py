@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from tradesdk import AsyncMarketClient, MarketClient, Payment
     from tradesdk_cli.run import Run
 
-_LONGEST_AMOUNT = 40
-NO_SERVICE = "https://nowhere.invalid"
-"""A placeholder address where nothing is sent."""
-
 
 def amount_of(option: str, text: str) -> str:
     """An amount in dollars as typed, checked by the SDK."""
@@ -26,7 +22,7 @@ def amount_of(option: str, text: str) -> str:
         Budget(per_call=text)
     except InvalidArgumentError:
         given = one_line(text) if text.strip() else repr(text)
-        given = given if len(given) <= _LONGEST_AMOUNT else "that"  # it may be a pasted key
+        given = given if len(given) <= 40 else "that"  # it may be a pasted key
         message = f"{option}: {given} is not an amount in dollars: write digits, with at most six decimals"
         hint = f"with a point, and without a dollar sign, which a shell takes for a variable: {option} 0.10"
         raise UsageProblem(message, hint) from None
@@ -59,7 +55,7 @@ def client_for(run: Run, payment: Payment | None, *, send_api_key: bool = False)
     """A client for the service of a payment; without a payment, for the service of the settings, if any."""
     if payment is not None:
         return market_client(run, at=payment.url.rpartition("/v1/")[0], send_api_key=send_api_key)
-    at = None if run.settings.mock else run.settings.market_url or NO_SERVICE
+    at = None if run.settings.mock else run.settings.market_url or "https://nowhere.invalid"  # nothing is sent there
     return market_client(run, at=at, send_api_key=send_api_key)
 
 
@@ -76,8 +72,7 @@ def market_client(
     """
     from tradesdk import ChainWitness, MarketClient
 
-    http = run.http if run.settings.mock else None
-    client: MarketClient = _made(MarketClient, ChainWitness, run, wallet, http, send_api_key, at)
+    client: MarketClient = _made(MarketClient, ChainWitness, run, wallet, run.http, send_api_key, at)
     run.stack.callback(client.close)
     return client
 

@@ -39,12 +39,10 @@ def import_key(run: Run, wallet: WalletFile = None) -> None:
 
     The key is typed without being shown, or read from a pipe. It is never an option: other users could see that.
     """
-    _refuse_mock(run)
     from tradesdk_cli.wallet import KEY, KEY_HINT, hidden
 
-    # Check the file before the key is typed.
-    _new_keystore(run, wallet)
-    typed = hidden("the private key: ") if sys.stdin.isatty() else sys.stdin.readline(_LONGEST)
+    _new_keystore(run, wallet)  # before the key is typed
+    typed = hidden("the private key: ") if sys.stdin.isatty() else sys.stdin.readline()
     key = bare_key(typed, KEY)
     if not key:
         raise ConfigProblem("there was no private key", KEY_HINT)
@@ -93,14 +91,10 @@ def accept_secret(run: Run, wallet: WalletFile = None, *, consent: Consent) -> N
         run.out.one({**body, "secret_id": client.payments.accept_purchase_secret()})
 
 
-_LONGEST = 4096
-
-
 def _create(run: Run, wallet: Path | None, key: str | None) -> None:
     from tradesdk import create_keystore
     from tradesdk_cli.wallet import ask_password
 
-    _refuse_mock(run)
     path = _new_keystore(run, wallet)
     made = create_keystore(path, ask_password(path, new=True), key)
     run.out.one({"address": made, "kept_in": str(path)})
@@ -110,12 +104,9 @@ def _create(run: Run, wallet: Path | None, key: str | None) -> None:
 def _new_keystore(run: Run, wallet: Path | None) -> Path:
     from tradesdk_cli.wallet import keystore_path
 
+    if run.settings.mock:
+        raise UsageProblem("a mock world makes its own wallet, with play money", "leave --mock out for a real wallet")
     path = keystore_path(run.settings, wallet)
     if os.path.lexists(path):
         raise ConfigProblem(f"{path} exists already, and a keystore is never overwritten", "--wallet FILE: another one")
     return path
-
-
-def _refuse_mock(run: Run) -> None:
-    if run.settings.mock:
-        raise UsageProblem("a mock world makes its own wallet, with play money", "leave --mock out for a real wallet")

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
 
 import typer
 
-from tradesdk import PaymentRefusedError, PaymentStage
+from tradesdk import Payment, PaymentRefusedError, PaymentStage, Reconciliation
+from tradesdk.payments import ChainVerdict
 from tradesdk_cli.confirm import LEDGER, Change, approve
 from tradesdk_cli.errors import OUTCOME_UNKNOWN
 from tradesdk_cli.output.columns import PAYMENTS, RECONCILED
 from tradesdk_cli.pay.buy import collect, kept, note_under_way, rows_of, show, waiting_for_answer
 from tradesdk_cli.pay.calls import verb_of
 from tradesdk_cli.pay.checkout import ALL, client_for, find_payment
-from tradesdk_cli.pay.rows import brief, safely_expired
+from tradesdk_cli.pay.rows import brief
+from tradesdk_cli.run import Run
 from tradesdk_cli.text import dollars, usd
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tradesdk import Payment, Reconciliation
-    from tradesdk.payments import ChainVerdict
-    from tradesdk_cli.run import Run
 
 _ABOUT = ("status", "amount_usd", "endpoint", "created_at", "reason", "transaction")
 
@@ -76,13 +73,12 @@ def reconcile(run: Run, *, send_api_key: bool) -> None:
     client, now = client_for(run, None, send_api_key=send_api_key), run.now()
     sent = run.ledger.history(stages=[PaymentStage.SENT], unproven=True, limit=ALL)
     waits = any(payment.in_doubt and payment.is_live(now) for payment in sent)
-    with waiting_for_answer(run, lambda: waits, lambda: note_under_way(run, "pay reconcile", waits)) as end:
+    with waiting_for_answer(run, lambda: waits, lambda: note_under_way(run, "pay reconcile", waits)):
         found = client.payments.reconcile()
         waits = False
         _print(run, found, now)
         collect(client, found.delivered)
         in_doubt = _print_next_steps(run, found)
-        end()
     if found.unresolved or in_doubt:
         raise typer.Exit(OUTCOME_UNKNOWN)
 
@@ -133,13 +129,12 @@ def _print_next_steps(run: Run, found: Reconciliation) -> bool:
         run.out.note(f"{what}: {program} pay reconcile --mark paid {payment.id}{other}")
     in_doubt = [payment for payment in found.live if payment.in_doubt]
     for payment in in_doubt:
-        over = f"{safely_expired(payment):%H:%M:%S} UTC"
+        over = f"{payment.expires_at + timedelta(seconds=30):%H:%M:%S} UTC"  # with tolerance for clocks
         run.out.note(f"still in doubt: {program} pay resume {payment.id}, or {program} pay reconcile after {over}")
     return bool(in_doubt)
 
 
 def _chain_row(payment: Payment, verdict: ChainVerdict, now: float) -> dict[str, Any]:
-    """The row of a payment that was checked on the chain."""
     message = f"chain: {verdict.reason}"
     if verdict.paid is None:
         message = "; ".join(filter(None, (_reason(payment), f"the chain does not decide: {verdict.reason}")))

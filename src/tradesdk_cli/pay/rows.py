@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from tradesdk import Budget, Ledger, Payment, Spending
 
 
-_GRACE = 30
 LIMITS = ("per_call", "per_hour", "per_day", "per_month", "total")
 _WINDOWS = {"last_hour": "this hour", "today": "today", "this_month": "this month", "total": "in total"}
 """The windows of all limits but the first, by name in `Spending`."""
@@ -111,11 +109,6 @@ def sums_of(payments: Iterable[Payment], by: str) -> list[dict[str, Any]]:
     ]
 
 
-def safely_expired(payment: Payment) -> datetime:
-    """The time after which it can no longer be taken, with tolerance for clocks (UTC)."""
-    return payment.expires_at + timedelta(seconds=_GRACE)
-
-
 def limits_of(budget: Budget) -> dict[str, Any]:
     """The limits of a budget, in dollars."""
     return {f"{name}_usd": maybe_dollars(getattr(budget, name)) for name in LIMITS}
@@ -174,7 +167,6 @@ def left_over(spending: Spending) -> str:
 
 
 def _rooms(spending: Spending) -> list[tuple[int, str]]:
-    """The amount left in each window."""
     rooms = [(getattr(spending, name).left, period) for name, period in _WINDOWS.items()]
     return [(left, period) for left, period in rooms if left is not None]
 

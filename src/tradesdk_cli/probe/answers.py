@@ -23,7 +23,6 @@ class Answer:
         status: 0 without an answer; then `problem` has the reason.
         headers: names in lower case.
         text: the body.
-        paid: whether a payment was sent.
     """
 
     method: str = ""
@@ -32,7 +31,6 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     text: str = ""
     problem: str = ""
-    paid: bool = False
 
     @property
     def request(self) -> str:
@@ -112,22 +110,14 @@ class Answers(dict[str, Answer]):
         raise Unseen(self.reasons.get(name, "the time was up before this request"))
 
     def status(self, name: str, *expected: int) -> int:
-        """The status of an answer.
-
-        Raises:
-            Unseen: it is not one of the expected ones.
-        """
+        """The status of an answer; raises `Unseen` if it is none of the expected ones."""
         answer = self[name]
         if answer.status not in expected:
             raise Unseen(f"{answer.request}: {answer.problem or answer.status}")
         return answer.status
 
     def offer(self) -> dict[str, Any]:
-        """The offer of a 402.
-
-        Raises:
-            Unseen: there is none, or it is invalid.
-        """
+        """The offer of a 402; raises `Unseen` without a valid one."""
         found = next(filter(None, self.offers()), None)
         if found is None:
             raise Unseen("the 402 has no offer that can be read, in PAYMENT-REQUIRED or in its body")
@@ -136,27 +126,23 @@ class Answers(dict[str, Answer]):
     def offers(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
         """The offer in the header of a 402, and that in its body."""
         self.status("offer", 402)
-        answer = self["offer"]
+        body = self["offer"].body
         try:
-            header = parsed(base64.b64decode(answer.headers["payment-required"], validate=True))
+            header = parsed(base64.b64decode(self["offer"].headers["payment-required"], validate=True))
         except (KeyError, ValueError):
             header = None
-        body = answer.body
-        return (
-            header if isinstance(header, dict) else None,
-            body if isinstance(body, dict) and "accepts" in body else None,
-        )
+        in_body = body if isinstance(body, dict) and "accepts" in body else None
+        return header if isinstance(header, dict) else None, in_body
 
     def ways(self) -> list[dict[str, Any]]:
-        """The ways to pay of the specification, scheme exact on Base, cheapest first.
+        """The ways to pay of the specification, scheme exact on Base, cheapest first; raises `Unseen` without any."""
 
-        Raises:
-            Unseen: there is none.
-        """
+        def cost(way: dict[str, Any]) -> tuple[bool, int, str]:
+            amount = str(way.get("amount"))  # of any length
+            return not amount.isdecimal(), len(amount), amount
+
         ways = objects(self.offer().get("accepts"))
         found = [way for way in ways if (way.get("scheme"), way.get("network")) == ("exact", "eip155:8453")]
         if not found:
             raise Unseen("no way to pay is scheme exact on eip155:8453")
-        amounts = [str(way.get("amount")) for way in found]
-        order = sorted(zip(amounts, found, strict=True), key=lambda one: (not one[0].isdecimal(), len(one[0]), one[0]))
-        return [way for _, way in order]
+        return sorted(found, key=cost)

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -48,10 +48,10 @@ ClientT = TypeVar("ClientT", TradeClient, MarketClient)
 
 
 class _LastRequest(LastAnswer):
-    """The last request of the SDK's log, with its answer."""
+    """The last request of the SDK's log, with its answer. `paid`: whether a payment was sent."""
 
     answer: Answer | None = None
-    _paid = False
+    paid = False
 
     def handle(self, record: logging.LogRecord) -> None:
         wire = vars(record).get("wire", {})
@@ -60,55 +60,48 @@ class _LastRequest(LastAnswer):
         super().handle(record)
         match wire.get("event"):
             case "request":
-                self._paid = "payment-signature" in wire["headers"]
+                self.paid = "payment-signature" in wire["headers"]
                 self.answer = None
             case "answer":
-                found = Answer(wire["method"], wire["url"], wire["status"], wire["headers"], wire["body"] or "")
-                self.answer = replace(found, paid=self._paid)
+                self.answer = Answer(wire["method"], wire["url"], wire["status"], wire["headers"], wire["body"] or "")
             case "failure":
-                self.answer = Answer(wire["method"], wire["url"], problem=wire["problem"], paid=self._paid)
+                self.answer = Answer(wire["method"], wire["url"], problem=wire["problem"])
 
 
+@dataclass(eq=False)
 class Probe:
     """Probes one service.
 
-    Args:
+    Attributes:
         trade: the account API.
         market: makes the client of market data, with or without the API key; None: there is no address.
         clock: the clock of `trade`.
         write: make an agent, change it, and delete it.
         pay: dollars that one purchase may cost; None: buy nothing.
+        left_behind: ids of agents that could not be deleted.
     """
 
-    def __init__(
-        self,
-        trade: TradeClient,
-        market: Callable[[bool], MarketClient] | None,
-        clock: Clock,
-        *,
-        write: bool = False,
-        pay: str | None = None,
-    ) -> None:
-        self._trade, self._market, self._clock, self._write, self._pay = trade, market, clock, write, pay
-        self._end = clock.monotonic() + LONGEST
-        self._last = _LastRequest(clock.now)
-        self.answers = Answers()
-        self.left_behind: list[str] = []
-        """Ids of agents that could not be deleted."""
+    trade: TradeClient
+    market: Callable[[bool], MarketClient] | None
+    clock: Clock
+    write: bool = False
+    pay: str | None = None
+    answers: Answers = field(default_factory=Answers, init=False)
+    left_behind: list[str] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self._end = self.clock.monotonic() + LONGEST
+        self._last = _LastRequest(self.clock.now)
 
     def run(self) -> Answers:
-        """Send all requests.
-
-        Raises:
-            TradeError: the service cannot be reached, or it refused the key.
-        """
+        """Send all requests. Raises an error if the service cannot be reached, or refused the key."""
         reasons = self.answers.reasons
-        if not self._write:
+        if not self.write:
             reasons |= dict.fromkeys(WRITES, "only with --write")
-        if self._market is None:
+        if self.market is None:
             reasons |= dict.fromkeys((*MARKET, "market_here"), "no address of market data is set")
         reasons["pay"] = "only with --pay USD"
-        trade = self._trade
+        trade = self.trade
         with log_handler(self._last.handle, log="tradesdk.wire", alone=True):
             error = self._ask("account", trade, lambda client: client.request("GET", "/v1/account"))
             if error is not None and self.answers.get("account", NONE).status in (0, 401, 429):
@@ -119,11 +112,11 @@ class Probe:
             )
             try:
                 self._ask("stream", trade, lambda _: stream.__enter__())
-                opened = self._clock.monotonic()
+                opened = self.clock.monotonic()
                 self._read()
-                if self._market is not None:
-                    self._shop(self._market)
-                if self._write:
+                if self.market is not None:
+                    self._shop(self.market)
+                if self.write:
                     self._change()
                 if self.answers.get("stream", NONE).ok:
                     self._listen(stream, opened)
@@ -133,10 +126,9 @@ class Probe:
 
     @property
     def _left(self) -> float:
-        return self._end - self._clock.monotonic()
+        return self._end - self.clock.monotonic()
 
     def _once(self, client: ClientT, seconds: float = _ONE) -> ClientT:
-        """A copy of the client without retries."""
         return client.with_options(timeout=seconds, max_retries=0, deadline=seconds)
 
     def _ask(
@@ -160,10 +152,9 @@ class Probe:
         return found
 
     def _get(self, name: str, path: str, *, at_most: float = _ONE, **query: Any) -> TradeError | None:
-        return self._ask(name, self._trade, lambda client: client.request("GET", path, query=query), at_most=at_most)
+        return self._ask(name, self.trade, lambda client: client.request("GET", path, query=query), at_most=at_most)
 
     def _read(self) -> None:
-        """Send the read-only requests."""
         a = self.answers
         self._get("usage", "/v1/account/usage")
         for name in ("agents", "wallets", "positions"):
@@ -207,9 +198,9 @@ class Probe:
         self._ask("bad_sort", market, lambda client: client.dry_run.request("/v1/top-performers", json=bad))
         self._ask("offer", market, lambda client: client.dry_run.aggregate_metrics())
         here = {"limit": 3}
-        self._ask("market_here", self._trade, lambda client: client.request("POST", "/v1/supported-tokens", json=here))
-        if self._pay is not None:
-            self._buy(market, self._pay)
+        self._ask("market_here", self.trade, lambda client: client.request("POST", "/v1/supported-tokens", json=here))
+        if self.pay is not None:
+            self._buy(market, self.pay)
 
     def _buy(self, market: MarketClient, most: str) -> None:
         """The cheapest purchase: average prices of a listed token and, if the limit allows, of an unknown one."""
@@ -225,12 +216,12 @@ class Probe:
         else:
             a.reasons["unknown_token"] = f"it takes --pay {_TWO}: two tokens"
         self._ask("pay", market, lambda client: client.token_avg_prices(tokens, max_price=most), at_most=LONGEST)
-        if not a.get("pay", NONE).paid:
+        if not self._last.paid:
             a.pop("pay", None)  # refused here, before anything was signed
 
     def _change(self) -> None:
         """Create, change and always delete a temporary agent."""
-        a, trade = self.answers, self._trade
+        a, trade = self.answers, self.trade
         wallets = a.get("wallets", NONE).items()
         if not wallets:
             a.reasons |= dict.fromkeys(WRITES, "no wallet is connected to make an agent with")
@@ -263,7 +254,7 @@ class Probe:
             else:
                 a.reasons["delete_paused"] = "there is no path that pauses an agent"
         finally:
-            self._end = max(self._end, self._clock.monotonic() + _ONE)  # deleting has its own time
+            self._end = max(self._end, self.clock.monotonic() + _ONE)  # deleting has its own time
             self._delete(name)
 
     def _delete(self, name: str) -> None:
@@ -273,12 +264,12 @@ class Probe:
         made = [answer.at("id") for answer in answers if answer.ok]
         if not all(0 < answer.status < 500 for answer in answers) or not all(isinstance(ident, str) for ident in made):
             with suppress(TradeError):
-                made = [agent.id for agent in self._once(self._trade).agents.list() if agent.name == name]
+                made = [agent.id for agent in self._once(self.trade).agents.list() if agent.name == name]
         for ident in made:
             if a.get("delete_paused", NONE).status == 204 and ident == a["create"].at("id"):
                 continue
             try:
-                self._once(self._trade).agents.delete(ident)
+                self._once(self.trade).agents.delete(ident)
             except TradeError:
                 self.left_behind.append(str(ident))
             if self._last.answer is not None:
@@ -290,10 +281,10 @@ class Probe:
         timer = threading.Timer(max(self._left, 0.0), stream.close)
         timer.daemon = True
         timer.start()
-        ready, beat = self._clock.monotonic(), None
+        ready, beat = self.clock.monotonic(), None
         try:
             for item in stream:
-                now = self._clock.monotonic()
+                now = self.clock.monotonic()
                 is_new = now - ready > _AT_ONCE  # else it may have waited in the buffer for any time
                 a.events.append(item)
                 a.event_id = stream.last_event_id or a.event_id
@@ -305,12 +296,12 @@ class Probe:
                 is_measured = sum(a.intervals) >= _LONG_ENOUGH and self._has_looked
                 if isinstance(item, Disconnected) or self._left <= 0 or is_measured:
                     break
-                ready = self._clock.monotonic()
+                ready = self.clock.monotonic()
         except TradeError as error:
             a.reasons["stream"] = error.message
         finally:
             timer.cancel()
-            a.listened = self._clock.monotonic() - opened
+            a.listened = self.clock.monotonic() - opened
 
     @property
     def _has_looked(self) -> bool:
@@ -320,12 +311,12 @@ class Probe:
         """Request the history each second until it has a new signal."""
         a, since, missed = self.answers, int(signal.timestamp.timestamp()) - _MARGIN, -1.0
         for second in range(_LOOKS + 1):
-            self._clock.sleep(max(0.0, arrived + second - self._clock.monotonic()))
-            elapsed = self._clock.monotonic() - arrived
+            self.clock.sleep(max(0.0, arrived + second - self.clock.monotonic()))
+            elapsed = self.clock.monotonic() - arrived
             self._get("lag", "/v1/signals/history", chain=8453, limit=100, **{"from": since})
             answer = a.get("lag", NONE)
             if any(one.get("id") == signal.id for one in answer.items()):
-                a.lag = missed, self._clock.monotonic() - arrived
+                a.lag = missed, self.clock.monotonic() - arrived
                 return
             missed = elapsed if answer.ok else missed
             if self._left <= 1:

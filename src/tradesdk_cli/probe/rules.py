@@ -74,21 +74,16 @@ def broken(a: Answers) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, answer in a.items():
         if answer.status:
-            checks = [
-                _form(name, answer),
-                _account_api(name, answer),
-                _records(a, name, answer),
-                _meaning(a, name, answer),
-            ]
-            for rule, seen in (one for check in checks for one in check):
-                found.setdefault(rule, []).append(f"{answer.request}: {seen}")
+            for check in (_form, _account_api, _records, _meaning):
+                for rule, seen in check(a, name, answer):
+                    found.setdefault(rule, []).append(f"{answer.request}: {seen}")
     for event in a.events:
         if isinstance(event, InvalidEvent):
             found.setdefault("stream", []).append(event.reason)
     return {rule: found[rule] for rule in RULES if rule in found}
 
 
-def _form(name: str, it: Answer) -> Found:
+def _form(_: Answers, name: str, it: Answer) -> Found:
     kind = it.headers.get("content-type", "").partition(";")[0].strip().lower() or "no type"
     if name == "stream" and it.ok:
         if kind != "text/event-stream":
@@ -105,7 +100,7 @@ def _form(name: str, it: Answer) -> Found:
             yield "wrapper", f"{it.status} with {', '.join(map(str, body)) or 'something else'}"
 
 
-def _account_api(name: str, it: Answer) -> Found:
+def _account_api(_: Answers, name: str, it: Answer) -> Found:
     if name in (*MARKET, "market_here", "stream", "stream_filter"):
         return
     if not it.ok and it.status not in (*_CODES, 405):  # 405: the path is not documented

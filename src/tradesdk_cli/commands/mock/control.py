@@ -5,21 +5,18 @@ from __future__ import annotations
 import http.client
 import json
 import math
-import os
 import time
 from typing import Any
 
 from tradesdk.local import host_of, origin_of
 from tradesdk_cli.config.settings import is_loopback
-from tradesdk_cli.diagnostics import log_control_request
+from tradesdk_cli.diagnostics import log_control
 from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock, exit_code_for
 from tradesdk_cli.run import Run
 
 PORT = 8787
 _START = "start one: trade mock serve"
 _STATE, _JSON = "application/vnd.sqlite3", "application/json"
-_TIMEOUT, _TIMEOUT_OF_STATES = 10.0, 120.0  # a large state takes long: it is read and checked as a whole
-_LONGEST_ANSWER = 64 * 1024 * 1024
 
 
 def send(run: Run, method: str, path: str, body: dict[str, Any] | bytes | None = None) -> dict[str, Any]:
@@ -34,16 +31,18 @@ def fetch(run: Run, method: str, path: str, body: dict[str, Any] | bytes | None 
     """The body of a successful response. Raises as `send` does."""
     content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     sent, received = _STATE if isinstance(body, bytes) else _JSON, _STATE if path == "snapshot" else _JSON
+    # Without a password, which may be in the address by mistake.
+    url = f"{run.mock.url if run.settings.mock else f'http://{host_of(_served_at(run))}'}/_mock/{path}"
+    log_control("request", method, url, content, sent)
     began = time.monotonic()
     if run.settings.mock:
-        base = run.mock.url
         status, answered = run.mock.control_response(method, path, content or b"")
     else:
-        base = _served_at(run)
-        status, answered = _over_http(run, base, method, path, content, sent, large=_STATE in (sent, received))
+        # A large state takes long: it is read and checked as a whole.
+        timeout = run.settings.timeout or (120.0 if _STATE in (sent, received) else 10.0)
+        status, answered = _over_http(run, method, path, content, sent, timeout)
     good, took = 200 <= status < 300, time.monotonic() - began
-    kinds = (sent, received if good else _JSON)
-    log_control_request(method, f"{base}/_mock/{path}", content, status, answered, took, kinds)
+    log_control("answer", method, url, answered, received if good else _JSON, status=status, seconds=took)
     if good:
         return answered
     answer = _parsed(answered)
@@ -57,24 +56,21 @@ def fetch(run: Run, method: str, path: str, body: dict[str, Any] | bytes | None 
     raise RefusedByMock(f"the mock refused: {message}", hint, code=code, exit_code=exit_code_for(status), status=status)
 
 
-def _over_http(
-    run: Run, base_url: str, method: str, path: str, content: bytes | None, kind: str, *, large: bool
-) -> tuple[int, bytes]:
-    """Status and body of a response."""
-    where, parts = host_of(base_url), origin_of(base_url)  # without a password, which may be there by mistake
+def _over_http(run: Run, method: str, path: str, content: bytes | None, kind: str, timeout: float) -> tuple[int, bytes]:
+    base_url = _served_at(run)
+    where, parts = host_of(base_url), origin_of(base_url)
     if not (base_url.startswith("http://") and isinstance(parts, tuple) and is_loopback(parts[0])):
         raise ConfigProblem(
             f"the base URL ({where}) is not of a mock server on this machine",
             "trade mock serve starts one; --mock uses the embedded one",
         )
-    timeout = run.settings.timeout or (_TIMEOUT_OF_STATES if large else _TIMEOUT)
     connection = http.client.HTTPConnection(*parts, timeout=timeout)
     try:
         connection.request(method, f"/_mock/{path}", content, {"Content-Type": kind})
         response = connection.getresponse()
         if response.getheader("x-mock-control") is None:
             raise no_mock(run)
-        return response.status, response.read(None if large else _LONGEST_ANSWER)
+        return response.status, response.read()
     except TimeoutError:
         unknown = "" if method == "GET" else "; whether this was done is unknown"
         raise CliError(
@@ -103,10 +99,8 @@ def _parsed(content: bytes) -> Any:
 
 
 def json_of(text: str | bytes) -> Any:
-    """The value of JSON text.
-
-    Raises ValueError or RecursionError for anything else, and for numbers that cannot be counts or times."""
-    return json.loads(text, parse_float=_finite, parse_int=_bounded, parse_constant=_finite)
+    """The value of JSON text. Raises ValueError or RecursionError for anything else, and for NaN and infinity."""
+    return json.loads(text, parse_float=_finite, parse_constant=_finite)
 
 
 def _finite(text: str) -> float:
@@ -116,24 +110,15 @@ def _finite(text: str) -> float:
     return number
 
 
-def _bounded(text: str) -> int:
-    if len(text) > 20:
-        raise ValueError(text)
-    return int(text)
-
-
 def _served_at(run: Run) -> str:
-    """The address of a served mock."""
-    return run.settings.base_url or os.environ.get("TRADE_BASE_URL") or f"http://127.0.0.1:{PORT}"
+    return run.settings.base_url or f"http://127.0.0.1:{PORT}"
 
 
 def mock_name(run: Run) -> str:
     """The mock's name for people."""
-    return (
-        f"the embedded mock (world {run.settings.world})"
-        if run.settings.mock
-        else f"the mock at {host_of(_served_at(run))}"
-    )
+    if run.settings.mock:
+        return f"the embedded mock (world {run.settings.world})"
+    return f"the mock at {host_of(_served_at(run))}"
 
 
 def forget_old_state(run: Run) -> None:

@@ -351,15 +351,11 @@ def _each(console: Console, rows: Iterable[dict[str, Any]], width: int | None) -
 
 _AS_THEY_ARE = ("text", "base64", "raw", "header", "body")
 """Parameters of faults that are always text."""
-_MOST_NESTED = 100
-"""Real values are never this deep; deeper ones could overflow the parser's stack."""
 
 
 def value_of(text: str) -> Any:
     """The value of `text`: JSON for a number, true, false, null, an object, an array or quoted text; else text."""
-    if text.count("[") + text.count("{") > _MOST_NESTED:
-        return text
     try:
         return json_of(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 APPS = {"serve": Verbs(run_of)}
 
-_EVERY = 0.25
 _MARKETS: dict[bool | None, Literal["live", "scripted"] | None] = {None: None, True: "scripted", False: "live"}
 PLAY_MONEY = "0x" + "01" * 32
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # compared with, not listened on
@@ -124,18 +123,19 @@ def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: boo
     if server.market_url != server.url:
         info["market_url"] = server.market_url
     out.one(info)
-    # A server on all addresses is also on the loopback address, the only one that clients accept without TLS.
-    here = f"http://{_ANY[host]}:{server.port}" if host in _ANY else server.url
-    out.note(f"in another terminal: export TRADE_BASE_URL={here} TRADE_API_KEY={key}")
+
+    def here(url: str) -> str:
+        """A server on all addresses is also on the loopback address, the only one that clients accept without TLS."""
+        return f"http://{_ANY[host]}:{urlsplit(url).port}" if host in _ANY else url
+
+    base = here(server.url)
+    out.note(f"in another terminal: export TRADE_BASE_URL={base} TRADE_API_KEY={key}")
     # A public key. Its own ledger keeps play money out of the real budgets.
-    market = ""
-    if server.market_url != server.url:
-        there = f"http://{_ANY[host]}:{urlsplit(server.market_url).port}" if host in _ANY else server.market_url
-        market = f" TRADE_MARKET_BASE_URL={there}"
+    market = "" if server.market_url == server.url else f" TRADE_MARKET_BASE_URL={here(server.market_url)}"
     out.note(f"to buy market data with play money: export TRADE_WALLET_KEY={PLAY_MONEY}{market}")
     out.note("and a ledger of its own, so that no real budget is spent: export TRADE_HOME=$(mktemp -d)")
-    out.note(f"signals as they come: curl -N -H 'Authorization: Bearer {key}' '{here}/v1/signals/stream?chain=8453'")
-    out.note(f"OpenAPI description: {here}/openapi.json")
+    out.note(f"signals as they come: curl -N -H 'Authorization: Bearer {key}' '{base}/v1/signals/stream?chain=8453'")
+    out.note(f"OpenAPI description: {base}/openapi.json")
     if is_loopback(host):
         return
     if remote:
@@ -172,7 +172,7 @@ def _stop_event() -> Iterator[threading.Event]:
 
 def _wait_for(stop: threading.Event) -> None:
     """Waits for the stop in short steps: Python handles signals between them."""
-    while not stop.wait(_EVERY):
+    while not stop.wait(0.25):
         pass
 
 
