@@ -46,15 +46,8 @@ class Buyer:
         self.signer = CountingSigner()
 
     def client(self, **options: Any) -> AsyncMarketClient:
-        settings: dict[str, Any] = {
-            "base_url": BASE,
-            "signer": self.signer,
-            "budget": Budget(total="5.00"),
-            "ledger": self.ledger,
-            "clock": self.clock,
-            "http_client": httpx.AsyncClient(transport=httpx.MockTransport(self.service.handle)),
-        }
-        return AsyncMarketClient(**settings | options)
+        settings = {"signer": self.signer, "ledger": self.ledger, "clock": self.clock}
+        return market_of(self.service.handle, **{**settings, **options})
 
 
 async def test_an_earlier_payment_is_not_handed_over_past_what_this_call_allows() -> None:
@@ -277,9 +270,7 @@ async def test_what_a_service_that_is_gone_was_to_be_paid_expires() -> None:
     gone, here = PaidService(clock, kinds=["403 before"]), PaidService(clock)
 
     def client(service: PaidService, base_url: str) -> AsyncMarketClient:
-        http = httpx.AsyncClient(transport=httpx.MockTransport(service.handle))
-        wallet: dict[str, Any] = {"signer": CountingSigner(), "budget": Budget(per_day="1"), "ledger": ledger}
-        return AsyncMarketClient(base_url=base_url, http_client=http, clock=clock, **wallet)
+        return market_of(service.handle, base_url=base_url, ledger=ledger, clock=clock)
 
     with pytest.raises(PermissionDeniedError):
         await client(gone, "https://gone.example.test").token_prices(["ETH"])
