@@ -71,13 +71,8 @@ LOST: dict[str, Any] = {
     "state": "taken, undelivered",
     "again": "unresolved_payment",
 }
-LOST_WITH_RECEIPT: dict[str, Any] = LOST | {"charged": True, "state": "taken, undelivered"}
 OPEN: dict[str, Any] = {"error": "PaymentOutcomeUnknownError", "charged": "unknown", "state": "sent, unknown"}
 SAFE: dict[str, Any] = {"state": "sent, rejected", "charged": "unknown", "settled": 0, "again": "delivered"}
-
-BARE: dict[str, Any] = OPEN | {"state": "sent, unknown"}
-REFUSED: dict[str, Any] = SAFE | {"state": "sent, refused"}
-STILL_PENDING: dict[str, Any] = OPEN | {"state": "sent, unknown"}
 
 SCENARIOS = (
     Scenario(name="clean"),
@@ -103,7 +98,7 @@ SCENARIOS = (
     ),
     Scenario(name="402 again, twice", faults=[fault("overlook", count=2)]),
     Scenario(
-        name="402 forever", faults=[fault("overlook")], code="outcome_unknown", settled=0, again="delivered", **BARE
+        name="402 forever", faults=[fault("overlook")], code="outcome_unknown", settled=0, again="delivered", **OPEN
     ),
     Scenario(name="settled, then 402 again, once", faults=[fault("overlook", charged=True, count=1)], **LOST),
     Scenario(name="settled, then 402 forever", faults=[fault("overlook", charged=True)], **LOST),
@@ -116,7 +111,7 @@ SCENARIOS = (
     ),
     Scenario(
         name="settlement pending forever", faults=[fault("settlement", reason="settlement_pending")],
-        code="outcome_unknown", settled=0, again="delivered", **STILL_PENDING,
+        code="outcome_unknown", settled=0, again="delivered", **OPEN,
     ),
     Scenario(name="settlement failed, once", faults=[fault("settlement", count=1)]),
     Scenario(name="settlement failed, and taken", faults=[fault("settlement", charged=True, count=1)], **LOST),
@@ -124,9 +119,12 @@ SCENARIOS = (
         name="nonce used, which is a lie", faults=[fault("verification", reason=USED)], code="outcome_unknown",
         settled=0, again="delivered", **OPEN,
     ),
-    Scenario(name="404 after paying", faults=[fault("status", status=404)], error="NotFoundError", **REFUSED),
+    Scenario(
+        name="404 after paying", faults=[fault("status", status=404)], error="NotFoundError",
+        **SAFE | {"state": "sent, refused"},
+    ),
     Scenario(name="no money", balance=0, error="PaymentRejectedError", code="insufficient_funds", **SAFE),
-    Scenario(name="unusable body", faults=[fault("malformed_json", count=1)], **LOST_WITH_RECEIPT),
+    Scenario(name="unusable body", faults=[fault("malformed_json", count=1)], **LOST | {"charged": True}),
     Scenario(name="no receipt", faults=[fault("receipt", missing=True)], charged="unknown"),
     Scenario(name="clock 100 seconds slow", gaps={"clock_skew": 100}),
     Scenario(name="clock 10 minutes fast", gaps={"clock_skew": -600}),
@@ -136,7 +134,7 @@ SCENARIOS = (
     ),
     Scenario(
         name="clock put forward in the middle", faults=[fault("overlook", count=1)], jump=500,
-        code="outcome_unknown", settled=0, again="delivered", **BARE,
+        code="outcome_unknown", settled=0, again="delivered", **OPEN,
     ),
     Scenario(name="429 twice, then success", faults=[fault("status", status=429, count=2)]),
     Scenario(name="the caller tries by hand", faults=[fault("reset", count=2)], options=ONCE, by_hand=3),

@@ -12,8 +12,9 @@ from tradesdk import AsyncMarketClient, Payment, PaymentError, PaymentStage, Tra
 from tradesdk.types import RateClaim
 
 from .._eventful import BUDGET, EventfulLedger, Stop, agree, paid_once, stop
-from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
+from .._paidservice import PRICE, CountingSigner, JumpingClock, PaidService
 from .._payments import how
+from ._market import market_of
 from ._network import networked
 
 SOME = [["pending", "lost before"], ["lost after"], ["refused", "429 after"]]
@@ -68,24 +69,17 @@ class Shop:
     def __init__(self, kinds: list[str], patch: pytest.MonkeyPatch | None = None) -> None:
         self.clock = JumpingClock()
         self.service = PaidService(self.clock, kinds=list(kinds))
-        self.transport = httpx.MockTransport(self._handle)
-        self.network = None if patch is None else networked(patch, self.transport)
+        self.network = None if patch is None else networked(patch, httpx.MockTransport(self._handle))
         self.ledger: EventfulLedger = EventfulLedger.memory()
         self.signer = CountingSigner()
         self.client = self.another()
         self.interrupt: Callable[[], object] | None = None
 
     def another(self, **options: Any) -> AsyncMarketClient:
-        return AsyncMarketClient(
-            base_url=BASE,
-            signer=self.signer,
-            budget=BUDGET,
-            ledger=self.ledger,
-            clock=self.clock,
-            check_tokens=False,
-            http_client=httpx.AsyncClient(transport=self.transport) if self.network is None else None,
-            **options,
-        )
+        wallet: dict[str, Any] = {"signer": self.signer, "budget": BUDGET, "ledger": self.ledger, "clock": self.clock}
+        if self.network is not None:
+            wallet["http_client"] = None
+        return market_of(self._handle, **wallet, **options)
 
     def _handle(self, request: httpx.Request) -> httpx.Response:
         answer = self.service.handle(request)

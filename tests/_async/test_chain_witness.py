@@ -184,20 +184,6 @@ async def test_what_was_delivered_without_a_receipt_is_settled_by_the_chain(mock
     mock.payments.assert_charged(times=2)
 
 
-async def test_what_was_delivered_without_a_receipt_is_listed_until_it_is_marked(mock: MockService) -> None:
-    client = buyer_of(mock)
-    mock.add_fault("receipt", missing=True)
-    unproven = [(await client.token_prices([token])).payment for token in ("ETH", "BRETT", "DEGEN")]
-    mock.clock.advance(300)
-    found = await client.payments.reconcile()
-    assert (found.unresolved, found.witnessed) == (tuple(unproven[::-1]), ())
-    for payment, paid in zip(found.unresolved, (True, False, True), strict=True):
-        await client.payments.mark(payment.id, paid=paid)
-    assert (await client.payments.reconcile()).unresolved == ()
-    spending = await client.payments.spending()
-    assert (spending.spent, spending.held) == (60_000, 0)
-
-
 @pytest.mark.parametrize("taken", [True, False])
 async def test_resuming_settles_by_the_chain(mock: MockService, taken: bool) -> None:
     doubted = Doubted(mock, taken=taken)

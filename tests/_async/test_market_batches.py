@@ -129,13 +129,16 @@ async def test_what_is_bought_already_is_not_looked_up_again(mock: MockService, 
 
 
 async def test_a_run_has_a_limit_of_its_own(mock: MockService) -> None:
+    """One that is used up asks for no offer."""
     client = buyer_of(mock, budget=None)
     tokens = await symbols(client)
-    run = client.batches.token_prices(tokens, size=4, max_total="0.25")
+    run = client.batches.token_prices(tokens, size=4, max_total="0.24")
     got = [await anext(run) for _ in range(2)]
+    asked = len(mock.requests())
     for _ in range(2):
-        with pytest.raises(PaymentRefusedError, match="over_total"):
+        with pytest.raises(PaymentRefusedError, match=r"over_total: .*\$0\.24 leaves \$0\.00"):
             await anext(run)
+    assert len(mock.requests()) == asked
     assert bought(got) == tokens[:8]
     assert run.spent == mock.payments.spent() == 8 * TOKEN
 
@@ -316,3 +319,24 @@ async def test_what_a_batch_may_cost_is_what_may_be_paid() -> None:
             with pytest.raises(PaymentRefusedError, match=code):
                 await anext(run)
             assert signer.digests == []
+
+
+async def test_a_nonce_that_another_run_signs_again_stays_in_the_sum_of_the_first() -> None:
+    """Either signature may be taken. The run has room for one batch more, and not for two."""
+    seller = Seller(offer=offer_2(requirement_2(amount="30000")))
+    seller.sold = lambda request: httpx.Response(500)
+    client = market_of(seller, max_retries=0)
+    first = client.batches.token_prices(["A", "B"], size=1, max_total="0.06")
+    with pytest.raises(PaymentOutcomeUnknownError):
+        await anext(first)
+    seller.clock.advance(100)
+    seller.sold = None
+    await anext(client.batches.token_prices(["A"], max_total="0.03"))
+    nonces = [one["payload"]["authorization"]["nonce"] for one in seller.payments]
+    assert nonces[0] == nonces[1]
+    await anext(first)
+    with pytest.raises(PaymentRefusedError, match="over_total"):
+        await anext(first)
+    assert len({one["payload"]["authorization"]["nonce"] for one in seller.payments}) == 2
+    with pytest.raises(PaymentRefusedError, match="over_total"):
+        await anext(client.batches.token_prices(["B"], max_total="0.02", max_price="0.03"))

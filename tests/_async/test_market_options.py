@@ -186,6 +186,7 @@ async def test_a_quote_tells_what_the_budgets_leave() -> None:
 # What may be paid, for each kind of call.
 
 Act = Callable[..., Any]
+BODY = {"tokens": [{"identifier": "ETH"}, {"identifier": "BRETT"}]}
 PAID: list[Act] = [
     lambda c, **more: c.token_signals(["ETH", TokenQuery("BRETT", 5)], limit=3, **more),
     lambda c, **more: c.signal_history(["ETH"], start=0, end=1, **more),
@@ -194,37 +195,26 @@ PAID: list[Act] = [
     lambda c, **more: c.token_avg_prices(["ETH"], **more),
     lambda c, **more: c.top_performers("ROI", limit=10, **more),
     lambda c, **more: c.aggregate_metrics(**more),
+    lambda c, **more: c.request("/v1/token-prices", json=BODY, **more),
 ]
 
 
 @each_of(("act", "name"), [(act, f"call {number}") for number, act in enumerate(PAID)])
-async def test_every_call_takes_a_price_and_a_name(act: Act, name: str, mock: MockService) -> None:
+async def test_what_a_price_and_names_do(act: Act, name: str, mock: MockService) -> None:
     client = buyer_of(mock)
-    with pytest.raises(PaymentRefusedError, match="over_price"):
-        await act(client, max_price="0")
-    bought = await act(client, purchase=name, max_price="0.50")
-    assert (await act(client, purchase=name)).payment.id == bought.payment.id
-    previewed = await act(client.dry_run, purchase=name, max_price="0")
-    assert previewed.existing.id == bought.payment.id
-
-
-@pytest.mark.parametrize(
-    "act", [pytest.param(act, id=str(place), marks=[pytest.mark.long] * (place > 0)) for place, act in enumerate(PAID)]
-)
-async def test_what_a_price_and_names_do(act: Act, mock: MockService) -> None:
-    client = buyer_of(mock)
+    taken = len(mock.payments.settlements())
     with pytest.raises(PaymentRefusedError, match="over_price"):
         await act(client, max_price="0")
     cheap = await act(client.dry_run, max_price="0")
     assert cheap.refusal.code == "over_price"
-    bought = await act(client, purchase="today", max_price="0.50")
-    again = await act(client, purchase="today")
+    bought = await act(client, purchase=name, max_price="0.50")
+    again = await act(client, purchase=name)
     assert (bought.again, again.again, again.payment.id) == (False, True, bought.payment.id)
-    assert (await act(client.dry_run, purchase="today")).existing == again.payment
-    anew = await act(client, purchase="tomorrow")
+    assert (await act(client.dry_run, purchase=name, max_price="0")).existing == again.payment
+    anew = await act(client, purchase=f"{name} of tomorrow")
     assert (anew.again, anew.payment.id != bought.payment.id) == (False, True)
     assert (await act(client.quote)).amount == bought.payment.amount
-    mock.payments.assert_charged(times=2)
+    mock.payments.assert_charged(times=taken + 2)
 
 
 async def test_the_free_call_takes_nothing_about_money() -> None:
@@ -232,3 +222,22 @@ async def test_the_free_call_takes_nothing_about_money() -> None:
         call: Any = market_of(Seller()).supported_tokens
         with pytest.raises(TypeError, match=more):
             await call(**{more: 1})
+
+
+async def test_what_any_body_brings_is_the_answer_as_it_came(mock: MockService) -> None:
+    """The same bytes are the same purchase as by the named call, and what is free needs no wallet."""
+    client = buyer_of(mock)
+    found = await client.request("/v1/token-prices", json=BODY)
+    assert found.payment is not None
+    assert (found.payment.amount, found.charged, found.data.status) == (PRICE, True, 200)
+    answer = found.data.json()
+    assert list(answer) == ["success", "data", "error"]
+    assert [one["symbol"] for one in answer["data"]["results"]] == TWO
+    named = (await client.token_prices(TWO)).payment
+    assert named is not None
+    assert named.fingerprint == found.payment.fingerprint
+    fixed = (await client.request("/v1/aggregate-metrics")).payment
+    assert fixed is not None
+    assert (fixed.amount, fixed.body) == (60_000, b"{}")
+    free = await buyer_of(mock, signer=None).request("/v1/supported-tokens", json={"limit": 2})
+    assert (free.payment, len(free.data.json()["data"]["tokens"])) == (None, 2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
 import pytest
 
 from tradesdk import (
@@ -29,7 +28,7 @@ from tradesdk.payments import ReasonCode
 from tradesdk_mock import MockService
 
 from .._clock import START
-from .._paidservice import BASE, CountingSigner, JumpingClock, PaidService
+from .._paidservice import JumpingClock, PaidService
 from .._payments import how
 from .._rows import each_of
 from .._seller import PRICE, TWO, Seller
@@ -282,16 +281,9 @@ async def test_a_fast_clock_does_not_let_anybody_mark_what_could_still_be_taken(
     """The next process has a clock that is ten minutes ahead, and has heard nothing from the service yet."""
     clock, ledger = JumpingClock(), Ledger.memory()
     service = PaidService(clock, kinds=["lost before"] * 9)
-    options: dict[str, Any] = {
-        "signer": CountingSigner(),
-        "budget": Budget(per_day="1"),
-        "ledger": ledger,
-        "clock": clock,
-    }
 
     def another() -> AsyncMarketClient:
-        http = httpx.AsyncClient(transport=httpx.MockTransport(service.handle))
-        return AsyncMarketClient(base_url=BASE, http_client=http, max_retries=0, **options)
+        return market_of(service.handle, ledger=ledger, clock=clock, max_retries=0)
 
     with pytest.raises(PaymentOutcomeUnknownError) as caught:
         await another().token_prices(["ETH"])

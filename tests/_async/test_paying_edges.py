@@ -302,8 +302,8 @@ async def test_no_claim_stays_on_a_payment_whose_ten_minutes_end_meanwhile() -> 
     assert caught.value.code != "in_progress"
 
 
-@each_of("status", [500, 501, 505, 599])
-async def test_a_server_error_after_a_payment_proves_nothing(status: int) -> None:
+@each_of("status", [409, 429, 499, 500, 501, 505, 599])
+async def test_an_error_of_a_server_or_gateway_after_a_payment_proves_nothing(status: int) -> None:
     """Also one that means for other requests that nothing was carried out: the same bytes are resent, and it counts."""
     seller = Seller(sold=lambda request: httpx.Response(status))
     client = market_of(seller)

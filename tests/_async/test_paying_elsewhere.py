@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
@@ -10,88 +10,54 @@ import pytest
 
 from tradesdk import AsyncMarketClient, Ledger, PaymentRefusedError
 
-from .._eventful import BUDGET
-from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
+from .._paidservice import PRICE, CountingSigner, JumpingClock, PaidService
 from .._payments import how
+from ._market import market_of
 
 
 class Both:
-    """Two clients over one ledger, as in two processes. `meanwhile` happens while a payment is on its way."""
+    """Two clients over one ledger, as in two processes. `meanwhile` happens while a payment of `one` is on its way."""
 
-    def __init__(self) -> None:
-        self.clock = JumpingClock()
-        self.service = PaidService(self.clock)
-        self.ledger = Ledger.memory()
+    def __init__(self, meanwhile: Callable[[AsyncMarketClient], Awaitable[object]]) -> None:
+        self.clock, self.meanwhile = JumpingClock(), [meanwhile]
+        self.service, ledger = PaidService(self.clock), Ledger.memory()
         self.signers = [CountingSigner(), CountingSigner()]
-        self.meanwhile: Callable[[], Any] | None = None
-        self.one, self.other = (self._client(signer) for signer in self.signers)
-
-    def _client(self, signer: CountingSigner) -> AsyncMarketClient:
-        return AsyncMarketClient(
-            base_url=BASE,
-            signer=signer,
-            budget=BUDGET,
-            ledger=self.ledger,
-            clock=self.clock,
-            deadline=20,
-            check_tokens=False,
-            http_client=httpx.AsyncClient(transport=httpx.MockTransport(self._handle)),
+        self.one, self.other = (
+            market_of(self._handle, signer=signer, ledger=ledger, clock=self.clock, deadline=20)
+            for signer in self.signers
         )
 
     async def _handle(self, request: httpx.Request) -> httpx.Response:
-        if "payment-signature" in request.headers and self.meanwhile is not None:
-            happens, self.meanwhile = self.meanwhile, None
-            await happens()
+        if "payment-signature" in request.headers and self.meanwhile:
+            await self.meanwhile.pop()(self.other)
         return self.service.handle(request)
 
 
-async def test_it_waits_for_its_turn_and_no_longer_than_its_deadline() -> None:
-    both = Both()
-    codes, waited = [], list[float]()
-
-    async def meanwhile() -> None:
-        with pytest.raises(PaymentRefusedError) as caught:
-            await both.other.token_prices(["ETH"])
-        codes.append(caught.value.code)
-        waited.extend(both.clock.waits)
-
-    both.meanwhile = meanwhile
-    result = await both.one.token_prices(["ETH"])
-    assert codes == ["in_progress"]
-    assert 10 < sum(waited) <= 20
-    assert result.payment is not None
-    assert (how(result.payment), result.payment.submissions) == ("answered", 1)
-    assert [len(signer.digests) for signer in both.signers] == [1, 0]
-    assert both.service.total == PRICE
+async def buys_the_same(other: AsyncMarketClient) -> None:
+    with pytest.raises(PaymentRefusedError, match="in_progress"):
+        await other.token_prices(["ETH"])
 
 
-async def test_resuming_waits_for_nobody() -> None:
-    both = Both()
-    codes = []
-
-    async def meanwhile() -> None:
-        (payment,) = await both.other.payments.list()
-        assert how(payment) == "sent"
-        with pytest.raises(PaymentRefusedError) as caught:
-            await both.other.payments.resume(payment.id)
-        codes.append(caught.value.code)
-
-    both.meanwhile = meanwhile
-    await both.one.token_prices(["ETH"])
-    assert codes == ["in_progress"]
-    assert both.clock.waits == []
-    assert both.service.requests == 2
+async def resumes(other: AsyncMarketClient) -> None:
+    (payment,) = await other.payments.list()
+    assert how(payment) == "sent"
+    with pytest.raises(PaymentRefusedError, match="in_progress"):
+        await other.payments.resume(payment.id)
 
 
-async def test_another_call_does_not_wait() -> None:
-    both = Both()
-    waits = []
+async def buys_something_else(other: AsyncMarketClient) -> Any:
+    return await other.token_prices(["BRETT"])
 
-    async def meanwhile() -> None:
-        await both.other.token_prices(["BRETT"])
-        waits.append(list(both.clock.waits))
 
-    both.meanwhile = meanwhile
-    await both.one.token_prices(["ETH"])
-    assert waits == [[]]
-    assert both.service.total == 2 * PRICE
+@pytest.mark.parametrize("meanwhile", [buys_the_same, resumes, buys_something_else])
+async def test_only_an_equal_call_waits_for_its_turn_and_no_longer_than_its_deadline(
+    meanwhile: Callable[[AsyncMarketClient], Awaitable[object]],
+) -> None:
+    both = Both(meanwhile)
+    payment = (await both.one.token_prices(["ETH"])).payment
+    assert payment is not None
+    assert (how(payment), payment.submissions) == ("answered", 1)
+    waited, pays = sum(both.clock.waits), meanwhile is buys_something_else
+    assert 10 < waited <= 20 if meanwhile is buys_the_same else waited == 0
+    assert [len(signer.digests) for signer in both.signers] == [1, pays]
+    assert (both.service.requests, both.service.total) == (2 + 2 * pays, (1 + pays) * PRICE)

@@ -107,17 +107,6 @@ async def test_a_failing_ledger_names_the_payment_that_was_to_be_handed_over_aga
     await shop.end()
 
 
-@EVERY_STEP
-async def test_it_is_interrupted_at_any_step(kinds: list[str], after: bool) -> None:
-    """As by Ctrl-C: what can be said is written down, and the claim is given back."""
-    for at in range(1, await steps_of(kinds) + 1):
-        shop = Shop(kinds)
-        shop.ledger.at, shop.ledger.after, shop.ledger.event = at, after, stop
-        with pytest.raises(Stop):
-            await shop.buy()
-        await shop.end()
-
-
 async def expired() -> Shop:
     """A payment that the service never got, and that has expired."""
     shop = Shop([])

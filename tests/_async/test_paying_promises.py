@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import httpx
@@ -11,8 +10,6 @@ import pytest
 from tradesdk import (
     AsyncMarketClient,
     Budget,
-    Ledger,
-    LocalSigner,
     MarketResult,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
@@ -122,25 +119,6 @@ async def test_an_answer_without_tokens_has_no_warning() -> None:
 # Time.
 
 
-async def test_a_bot_that_repeats_a_lost_call_buys_anew_after_ten_minutes() -> None:
-    """However often it calls: what wants the data of now does not sign an old nonce for ever."""
-    seller = Seller(sold=lost)
-    client = market_of(seller, **ONCE)
-    first = (await doubt(client)).payment
-    nonces = [first.nonce]
-    for _ in range(20):
-        seller.clock.advance(60)
-        error = await doubt(client)
-        if error.payment.nonce not in nonces:
-            nonces.append(error.payment.nonce)
-            assert seller.clock.now() - first.created > 600 * (len(nonces) - 1)
-    assert len(nonces) == 2
-    seller.sold = None
-    assert (await client.token_prices(TWO)).payment is not None
-    # The bytes of one that is older are resent while they are valid, and not a second longer.
-    assert {one.signatures for one in await client.payments.list()} <= {*range(1, 12)}
-
-
 @each_of("valid", [True, False])
 async def test_after_its_time_only_valid_bytes_are_resent(valid: bool) -> None:
     seller = Seller(sold=lost)
@@ -241,33 +219,6 @@ async def test_a_run_signs_again_what_it_has_signed() -> None:
 # Names.
 
 
-async def test_a_name_that_another_wallet_may_have_paid_for_is_refused() -> None:
-    """After a change of keys, each name of today would be bought once more without a word."""
-    seller, ledger = Seller(), Ledger.memory()
-    first, second = (LocalSigner.from_key("0x" + digit * 64) for digit in "12")
-    await market_of(seller, signer=first, ledger=ledger).token_prices(TWO, purchase="today")
-    with pytest.raises(PaymentRefusedError, match="purchase_changed") as caught:
-        await market_of(seller, signer=second, ledger=ledger).token_prices(TWO, purchase="today")
-    assert first.address in caught.value.message
-    assert second.address in caught.value.message
-    assert (len(seller.paid), caught.value.charged) == (1, False)
-    await market_of(seller, signer=second, ledger=ledger).token_prices(TWO, purchase="tomorrow")
-    assert len(seller.paid) == 2
-
-
-async def test_another_purchase_secret_is_refused_before_the_key_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    seller, ledger, signer = Seller(), Ledger.memory(), CountingSigner()
-    for secret, code in (("a" * 64, None), ("b" * 64, "purchase_secret_changed")):
-        monkeypatch.setenv("TRADE_PURCHASE_SECRET", secret)
-        client = market_of(seller, ledger=ledger, signer=signer)
-        if code is None:
-            await client.token_prices(TWO, purchase="today")
-            continue
-        with pytest.raises(PaymentRefusedError, match=code):
-            await client.token_prices(TWO, purchase="tomorrow")
-    assert len(signer.digests) == 1
-
-
 async def test_a_service_that_calls_fresh_nonces_used_is_told_of_by_each_batch() -> None:
     """It may have cashed each of them: a run that passed over its own batches would end without a word."""
     seller = Seller(sold=used, offer=offer_2(requirement_2(amount="30000")))
@@ -285,20 +236,6 @@ async def test_a_service_that_calls_fresh_nonces_used_is_told_of_by_each_batch()
 
 
 # Receipts.
-
-
-async def test_a_receipt_does_not_take_a_payment_out_of_its_day() -> None:
-    """It says before midnight that money is taken, and takes it after: that counts on both days."""
-    midnight = 1_760_054_400
-    seller = Seller(receipt=settled())
-    client = market_of(seller, budget=Budget(per_day="0.06"))
-    seller.clock.advance(midnight - 20 - seller.clock.now())
-    await client.token_prices(TWO)
-    seller.clock.advance(25)
-    with pytest.raises(PaymentRefusedError, match="over_budget") as caught:
-        await client.token_prices(TWO)
-    assert caught.value.details is not None
-    assert json.loads(json.dumps(str(caught.value.details))).count("0.06") >= 2
 
 
 async def test_a_receipt_of_less_than_was_signed_holds_the_rest_until_a_person_says() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from decimal import Decimal
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -15,9 +14,10 @@ import pytest
 from tradesdk import AsyncMarketClient, Budget, Ledger, Payment, PaymentStage, TradeError
 from tradesdk.payments import ReasonCode
 
-from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService, Schedule
+from .._paidservice import PRICE, CountingSigner, JumpingClock, PaidService, Schedule
 from .._payments import how
 from .._seeds import drawn
+from ._market import market_of
 from ._network import networked
 
 pytestmark = pytest.mark.twin
@@ -29,30 +29,29 @@ SCHEDULES = 12  # the decisions are those of the blocking flavour, which plays m
 
 
 class Run:
-    """One schedule, played on a ledger: by default one in memory. With `patch`, by our own connections."""
+    """One schedule. With `patch`, by our own connections."""
 
-    def __init__(self, seed: int, ledger: Ledger | None = None, *, patch: pytest.MonkeyPatch | None = None) -> None:
+    def __init__(self, seed: int, *, patch: pytest.MonkeyPatch | None = None) -> None:
         self.seed = seed
         self.schedule = Schedule.of(seed)
         self.clock = JumpingClock()
         self.service = PaidService(self.clock, list(self.schedule.kinds), dated=self.schedule.dated)
-        self.transport = httpx.MockTransport(self.service.handle)
-        self.network = None if patch is None else networked(patch, self.transport)
-        self.ledger = Ledger.memory() if ledger is None else ledger
+        self.network = None if patch is None else networked(patch, httpx.MockTransport(self.service.handle))
+        self.ledger = Ledger.memory()
         self.signer = CountingSigner()
         self.delivered = 0
         self.client = self._new()
 
     def _new(self) -> AsyncMarketClient:
-        return AsyncMarketClient(
-            base_url=BASE,
+        options: dict[str, Any] = {} if self.network is None else {"http_client": None}
+        return market_of(
+            self.service.handle,
             signer=self.signer,
-            budget=Budget(total=Decimal(self.schedule.budget) / 1_000_000),
+            budget=Budget.from_micro({"total": self.schedule.budget}),
             ledger=self.ledger,
             clock=self.clock,
             max_retries=self.schedule.retries,
-            check_tokens=False,
-            http_client=httpx.AsyncClient(transport=self.transport) if self.network is None else None,
+            **options,
         )
 
     async def play(self) -> None:

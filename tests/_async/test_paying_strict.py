@@ -12,7 +12,6 @@ import httpx
 import pytest
 
 from tradesdk import (
-    APIStatusError,
     AsyncMarketClient,
     Budget,
     ConfigError,
@@ -47,15 +46,8 @@ class Buyer:
         self.signer = CountingSigner()
 
     def client(self, **options: Any) -> AsyncMarketClient:
-        settings: dict[str, Any] = {
-            "base_url": BASE,
-            "signer": self.signer,
-            "budget": Budget(total="5.00"),
-            "ledger": self.ledger,
-            "clock": self.clock,
-            "http_client": httpx.AsyncClient(transport=httpx.MockTransport(self.service.handle)),
-        }
-        return AsyncMarketClient(**settings | options)
+        settings = {"signer": self.signer, "ledger": self.ledger, "clock": self.clock}
+        return market_of(self.service.handle, **{**settings, **options})
 
 
 async def test_an_earlier_payment_is_not_handed_over_past_what_this_call_allows() -> None:
@@ -158,56 +150,6 @@ async def test_a_dry_run_says_that_an_earlier_payment_is_in_the_way() -> None:
     assert plan.refusal.code == "unresolved_payment"
 
 
-@each_of("status", [404, 409, 429])
-async def test_an_error_with_a_receipt_of_a_settlement_was_paid(status: int) -> None:
-    def sold(_: httpx.Request) -> httpx.Response:
-        return httpx.Response(
-            status,
-            json={"success": False, "data": None, "error": "gone"},
-            headers={"PAYMENT-RESPONSE": encoded(settled())},
-        )
-
-    seller = Seller(sold=sold)
-    client = market_of(seller)
-    with pytest.raises(PaymentUndeliveredError) as caught:
-        await client.token_prices(TWO)
-    assert caught.value.charged is True
-    with pytest.raises(PaymentRefusedError) as again:
-        await client.token_prices(TWO)
-    assert again.value.code == "unresolved_payment"
-    assert len(seller.paid) == 1
-
-
-@each_of("status", [409, 429, 499])
-async def test_what_a_proxy_says_after_the_money_was_taken_is_no_proof_that_it_was_not(status: int) -> None:
-    """The same bytes again, not before the service says so; then the answer, or an error that leaves it open."""
-    answers = [httpx.Response(status, headers={"Retry-After": "20"}), httpx.Response(200, json=prices("ETH", "BRETT"))]
-    seller = Seller(sold=lambda _: answers.pop(0))
-    await market_of(seller).token_prices(TWO)
-    assert len(seller.paid) == 2
-    assert len({str(one) for one in seller.payments}) == 1
-    assert sum(seller.clock.waits) >= (20 if status == 429 else 2)
-
-    error = {"error": {"code": "rate_limited", "message": "later"}}
-    seller = Seller(sold=lambda _: httpx.Response(status, json=error), ahead=0)
-    client = market_of(seller)
-    with pytest.raises(PaymentOutcomeUnknownError) as caught:
-        await client.token_prices(TWO)
-    assert caught.value.charged == "unknown"
-    assert isinstance(caught.value.__cause__, APIStatusError)
-    assert caught.value.__cause__.charged == "unknown"
-    [kept] = await client.payments.list()
-    assert (how(kept), kept.charged) == ("sent, unknown", "unknown")
-    seller.clock.advance(120)
-    with pytest.raises(PaymentOutcomeUnknownError):
-        await client.token_prices(TWO)
-    nonces = [one["payload"]["authorization"]["nonce"] for one in seller.payments]
-    assert len({str(one) for one in seller.payments}) == 2, "signed again after it had expired"
-    assert len(set(nonces)) == 1, "with the same nonce"
-    [kept] = await client.payments.list()
-    assert (kept.signatures, (await client.payments.spending()).total.counted) == (2, 2 * PRICE)
-
-
 @each_of("hooked", [False, True])
 @each_of(
     "raised",
@@ -307,18 +249,6 @@ async def test_a_job_keeps_what_the_payment_of_a_plain_call_brings() -> None:
     assert buyer.service.total == PRICE
 
 
-async def test_a_payment_for_another_path_of_the_same_host_is_not_resumed_here() -> None:
-    buyer = Buyer("lost before")
-    deeper = buyer.client(base_url=f"{BASE}/market", max_retries=0)
-    with pytest.raises(PaymentOutcomeUnknownError) as caught:
-        await deeper.token_prices(["ETH"])
-    assert caught.value.payment is not None
-    with pytest.raises(ConfigError, match="this client is for"):
-        await buyer.client().payments.resume(caught.value.payment.id)
-    assert len(buyer.service.authorizations) == 1
-    assert not buyer.service.taken
-
-
 async def test_a_clock_that_is_put_back_does_not_revive_a_payment_of_a_service_without_a_date() -> None:
     buyer = Buyer(*["lost before"] * 6)
     buyer.service.dated = False
@@ -334,27 +264,13 @@ async def test_a_clock_that_is_put_back_does_not_revive_a_payment_of_a_service_w
     assert caught.value.payment.submissions == 2  # at once and after 30 s; a third one would be after its end
 
 
-async def test_a_clock_that_is_put_forward_does_not_end_the_ten_minutes_of_a_payment() -> None:
-    """By the service's time five have passed: its nonce is signed again, and no other one."""
-    buyer = Buyer("lost after")
-    with pytest.raises(PaymentOutcomeUnknownError):
-        await buyer.client(max_retries=0).token_prices(["ETH"])
-    buyer.clock.advance(300)
-    buyer.clock.off = 800
-    with pytest.raises(PaymentUndeliveredError):  # it was taken, and the service keeps no answers
-        await buyer.client().token_prices(["ETH"])
-    assert len(buyer.service.taken) == 1
-
-
 async def test_what_a_service_that_is_gone_was_to_be_paid_expires() -> None:
     """By the local clock: only its own answers tell its time, and there are none any more. It stays held."""
     clock, ledger = JumpingClock(), Ledger.memory()
     gone, here = PaidService(clock, kinds=["403 before"]), PaidService(clock)
 
     def client(service: PaidService, base_url: str) -> AsyncMarketClient:
-        http = httpx.AsyncClient(transport=httpx.MockTransport(service.handle))
-        wallet: dict[str, Any] = {"signer": CountingSigner(), "budget": Budget(per_day="1"), "ledger": ledger}
-        return AsyncMarketClient(base_url=base_url, http_client=http, clock=clock, **wallet)
+        return market_of(service.handle, base_url=base_url, ledger=ledger, clock=clock)
 
     with pytest.raises(PermissionDeniedError):
         await client(gone, "https://gone.example.test").token_prices(["ETH"])

@@ -13,9 +13,9 @@ import pytest
 
 from tradesdk import AsyncMarketClient, Ledger, PaymentOutcomeUnknownError
 
-from .._eventful import BUDGET
-from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
+from .._paidservice import PRICE, CountingSigner, JumpingClock, PaidService
 from .._rows import each_of
+from ._market import market_of
 
 
 class Neighbor(CountingSigner):
@@ -48,9 +48,7 @@ class Neighbor(CountingSigner):
         return self.service.handle(request)
 
     def client(self, ledger: Ledger, **options: Any) -> AsyncMarketClient:
-        http = httpx.AsyncClient(transport=httpx.MockTransport(self.handle))
-        settings: dict[str, Any] = {"base_url": BASE, "budget": BUDGET, "clock": self.clock, "check_tokens": False}
-        return AsyncMarketClient(**settings, signer=self, ledger=ledger, http_client=http, **options)
+        return market_of(self.handle, clock=self.clock, signer=self, ledger=ledger, **options)
 
 
 @each_of(

@@ -89,6 +89,7 @@ async def test_after_it_expired_the_same_call_goes_on_with_the_same_nonce(
             await go_on()
         assert caught.value.payment is not None
         assert (caught.value.payment.id, caught.value.charged) == (first.id, "unknown")
+        assert "the same call buys again 10 minutes after the first try" in caught.value.hint
         for _ in range(2):
             with pytest.raises(PaymentRefusedError, match="unresolved_payment") as refused:
                 await go_on()

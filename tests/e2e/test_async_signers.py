@@ -12,22 +12,20 @@ from anyio.lowlevel import checkpoint, current_token
 from eth_account import Account
 
 from tradesdk import (
-    AsyncMarketClient,
     AsyncTradeClient,
-    Budget,
     ConfigError,
-    Ledger,
     LocalSigner,
-    MarketClient,
     PaymentRefusedError,
     TradeClient,
     TradeError,
 )
 from tradesdk_mock import MockClock, MockService
 
+from .._async._market import buyer_of
 from .._clock import START
 from .._payments import how
 from .._rows import each_of
+from .._sync._market import buyer_of as blocking_buyer_of
 
 KEY = "0x" + "2b" * 32
 LOCAL = LocalSigner.from_key(KEY)
@@ -72,25 +70,10 @@ class ByTypedData(AsyncSigner):
         return await self._signed("signature", lambda: ACCOUNT.sign_typed_data(domain, types, message))
 
 
-def options(mock: MockService, signer: Any, transport: Any) -> dict[str, Any]:
-    return {
-        "base_url": mock.url,
-        "signer": signer,
-        "budget": Budget(per_day="1"),
-        "ledger": Ledger.memory(),
-        "clock": mock.clock,
-        "http_client": transport,
-    }
-
-
-def buyer(mock: MockService, signer: Any) -> AsyncMarketClient:
-    return AsyncMarketClient(**options(mock, signer, httpx.AsyncClient(transport=mock.transport())))
-
-
 @each_of("kind", [ByDigest, ByTypedData])
 async def test_payments(kind: type[AsyncSigner]) -> None:
     mock, signer = market(), kind()
-    client = buyer(mock, signer)
+    client = buyer_of(mock, signer=signer)
     for name in (None, "today"):
         bought = await client.token_prices(["ETH"], purchase=name)
         assert bought.payment is not None
@@ -130,7 +113,7 @@ def raises_ours(what: str, give: Any) -> Any:
 )
 async def test_one_that_fails(mock: MockService, change: Any, text: str) -> None:
     with pytest.raises(PaymentRefusedError, match=text) as caught:
-        await buyer(mock, ByDigest(change)).token_prices(["ETH"])
+        await buyer_of(mock, signer=ByDigest(change)).token_prices(["ETH"])
     assert (caught.value.code, caught.value.charged) == ("signer_failed", False)
     assert "2b2b" not in f"{caught.value!r} {caught.value.__context__!r} {caught.value.__cause__!r}"
     mock.payments.assert_charged(times=0)
@@ -148,7 +131,7 @@ async def test_a_cancellation_ends_the_wait_for_it(mock: MockService) -> None:
             return await super().sign_digest(digest)
 
     signer = Slow()
-    client = buyer(mock, signer)
+    client = buyer_of(mock, signer=signer)
     with anyio.move_on_after(0.05):
         await client.token_prices(["ETH"])
     assert await client.payments.list() == []
@@ -161,7 +144,7 @@ def test_a_blocking_client_refuses_it(mock: MockService, recwarn: pytest.Warning
     given = httpx.Client(transport=mock.transport())
     for signer, name in ((ByDigest(), None), (ByTypedData(), None), (ByDigest(), "today")):
         with pytest.raises(TradeError, match="the signer is async, and this client is blocking: use AsyncMarketClient"):
-            MarketClient(**options(mock, signer, given)).token_prices(["ETH"], purchase=name)
+            blocking_buyer_of(mock, signer=signer).token_prices(["ETH"], purchase=name)
     with (
         TradeClient(api_key="mock_full_signers", base_url=mock.url, http_client=given) as trade,
         pytest.raises(ConfigError, match="use AsyncMarketClient and AsyncTradeClient"),

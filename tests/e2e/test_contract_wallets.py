@@ -14,8 +14,6 @@ from eth_account import Account
 
 from tradesdk import (
     AsyncChainWitness,
-    AsyncMarketClient,
-    Budget,
     ChainWitness,
     Ledger,
     LocalSigner,
@@ -26,8 +24,10 @@ from tradesdk import (
 )
 from tradesdk_mock import MockClock, MockService, MockWallet
 
+from .._async._market import buyer_of as async_buyer_of
 from .._clock import START
 from .._rows import each_of
+from .._sync._market import buyer_of
 
 OWNER = Account.from_key("0x" + "2b" * 32)
 OTHER = Account.from_key("0x" + "2c" * 32)
@@ -77,39 +77,14 @@ class AsyncByTypedData(Wallet):
         return self.typed(domain, types, message)
 
 
-def key(kind: type[Wallet]) -> Any:
-    """The same signer for the account of a key."""
-    signer: Any = type(f"Key{kind.__name__}", (kind,), {"is_contract": False})
-    return lambda: _at(signer, OWNER.address)
-
-
-def _at(kind: Any, address: str) -> Any:
-    signer = object.__new__(kind)
-    signer.address, signer.owner, signer.change = address, OWNER, bytes
-    return signer
-
-
-def settings(mock: MockService, signer: Any, **more: Any) -> dict[str, Any]:
-    return {
-        "base_url": mock.url,
-        "signer": signer,
-        "budget": Budget(per_day="1"),
-        "ledger": Ledger.memory(),
-        "clock": mock.clock,
-        "check_tokens": False,
-    } | more
-
-
 def buyer(mock: MockService, signer: Any, *, node: bool = False, **more: Any) -> MarketClient:
-    http = httpx.Client(transport=mock.transport())
     if node:
-        more["witness"] = ChainWitness(mock.rpc_url, http_client=http, clock=mock.clock)
-    return MarketClient(**settings(mock, signer, http_client=http, **more))
+        more["witness"] = witness(mock)
+    return buyer_of(mock, signer=signer, **more)
 
 
-def async_buyer(mock: MockService, signer: Any, **more: Any) -> AsyncMarketClient:
-    http = httpx.AsyncClient(transport=mock.transport())
-    return AsyncMarketClient(**settings(mock, signer, http_client=http, **more))
+def witness(mock: MockService, *more: str) -> ChainWitness:
+    return ChainWitness(mock.rpc_url, *more, http_client=httpx.Client(transport=mock.transport()), clock=mock.clock)
 
 
 def calls(mock: MockService) -> list[str]:
@@ -125,48 +100,35 @@ def named(call: Any, names: dict[str, str]) -> str:
     return names[data["data"][:10]] if isinstance(data, dict) else "code"
 
 
-# Which signers there are: by digest or typed data, blocking or async, of a key or of a contract.
-
-KINDS: list[type[Wallet]] = [ByDigest, ByTypedData, AsyncByDigest, AsyncByTypedData]
+# Which signers there are: by digest or typed data, blocking or async. Those of keys: `test_async_signers.py`.
 
 
-def made(mock: MockService, kind: type[Wallet], of: str) -> Any:
-    if of == "key":
-        return key(kind)()
+def made(mock: MockService, kind: type[Wallet], *, is_deployed: bool) -> Wallet:
     wallet = mock.payments.wallet(OWNER.address)
-    return kind(wallet, change=wallet.wrapped) if of == "wallet to be deployed" else kind(deployed(mock))
+    return kind(deployed(mock)) if is_deployed else kind(wallet, change=wallet.wrapped)
 
 
 def deployed(mock: MockService) -> MockWallet:
     return mock.payments.deploy_wallet(OWNER.address)
 
 
-OF = ["key", "contract", "wallet to be deployed"]
-
-
-@each_of("of", OF)
-@pytest.mark.parametrize("kind", KINDS)
-async def test_every_signer_under_an_event_loop(kind: type[Wallet], of: str) -> None:
+@each_of("is_deployed", [True, False])
+@pytest.mark.parametrize("kind", [ByDigest, ByTypedData, AsyncByDigest, AsyncByTypedData])
+async def test_every_signer_under_an_event_loop(kind: type[Wallet], is_deployed: bool) -> None:
     with MockService(clock=MockClock(START), signals="scripted") as mock:
-        signer = made(mock, kind, of)
-        bought = await async_buyer(mock, signer).token_prices(["ETH"])
+        signer = made(mock, kind, is_deployed=is_deployed)
+        bought = await async_buyer_of(mock, signer=signer).token_prices(["ETH"])
         assert bought.charged is True
         (taken,) = mock.payments.assert_charged(times=1, amount=PRICE)
         assert taken.payer == signer.address
 
 
-@each_of("of", OF)
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_signer_in_the_blocking_client(kind: type[Wallet], of: str) -> None:
+@each_of("is_deployed", [True, False])
+@pytest.mark.parametrize("kind", [ByDigest, ByTypedData])
+def test_every_signer_in_the_blocking_client(kind: type[Wallet], is_deployed: bool) -> None:
     with MockService(clock=MockClock(START), signals="scripted") as mock:
-        client = buyer(mock, made(mock, kind, of))
-        if kind in (AsyncByDigest, AsyncByTypedData):
-            with pytest.raises(TradeError, match="the signer is async, and this client is blocking"):
-                client.token_prices(["ETH"])
-            mock.payments.assert_charged(times=0)
-        else:
-            assert client.token_prices(["ETH"]).charged is True
-            mock.payments.assert_charged(times=1, amount=PRICE)
+        assert buyer(mock, made(mock, kind, is_deployed=is_deployed)).token_prices(["ETH"]).charged is True
+        mock.payments.assert_charged(times=1, amount=PRICE)
 
 
 # Signatures
@@ -324,18 +286,16 @@ def test_resuming_needs_no_wallet(mock: MockService) -> None:
 
 def test_one_of_several_nodes_is_enough(mock: MockService) -> None:
     mock.add_fault("rpc_error", call="eth_getCode", code=-1, message="no", route="/rpc")
-    http = httpx.Client(transport=mock.transport())
-    witness = ChainWitness(mock.rpc_url, f"{mock.rpc_url}/two", http_client=http, clock=mock.clock)
-    client = MarketClient(**settings(mock, ByDigest(deployed(mock), OTHER), http_client=http, witness=witness))
+    both = witness(mock, f"{mock.rpc_url}/two")
     with pytest.raises(PaymentRefusedError, match="does not accept its signature"):
-        client.token_prices(["ETH"])
-    assert str(witness.code(OWNER.address)) == (
+        buyer(mock, ByDigest(deployed(mock), OTHER), witness=both).token_prices(["ETH"])
+    assert str(both.code(OWNER.address)) == (
         "the address has no code: it is the account of a key, or a wallet that is not deployed yet"
     )
 
 
 def test_what_code_there_is(mock: MockService) -> None:
-    node = ChainWitness(mock.rpc_url, http_client=httpx.Client(transport=mock.transport()), clock=mock.clock)
+    node = witness(mock)
     mock.payments.delegate(OTHER.address)
     found = {name: node.code(name) for name in (OWNER.address, deployed(mock).address, OTHER.address.lower())}
     assert [one and one.kind for one in found.values()] == ["none", "contract", "delegated"]
@@ -374,10 +334,9 @@ async def test_a_cancellation_while_the_node_is_asked(mock: MockService) -> None
         return await inner.handle_async_request(request)
 
     inner = mock.transport()
-    witness = AsyncChainWitness(
-        mock.rpc_url, http_client=httpx.AsyncClient(transport=httpx.MockTransport(node)), clock=mock.clock
-    )
-    client = async_buyer(mock, ByDigest(deployed(mock)), witness=witness)
+    http = httpx.AsyncClient(transport=httpx.MockTransport(node))
+    asked = AsyncChainWitness(mock.rpc_url, http_client=http, clock=mock.clock)
+    client = async_buyer_of(mock, signer=ByDigest(deployed(mock)), witness=asked)
     with anyio.move_on_after(0.1):
         await client.token_prices(["ETH"])
     (payment,) = await client.payments.list()

@@ -1,16 +1,15 @@
-"""Threads, and tasks of several processes, buy at once: exactly what the budget of their one ledger allows."""
+"""Tasks of several processes buy at once: exactly what the budget of their one ledger allows."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tradesdk import Budget, Ledger, LocalSigner, MarketClient, PaymentRefusedError
+from tradesdk import Budget, Ledger, MarketClient
 from tradesdk_mock import MockServer
 
 pytestmark = pytest.mark.long
@@ -18,50 +17,9 @@ pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
 PRICE = 30_000
 KEY = "0x" + "4d" * 32
-TASKS = 16
-
-
-def budget(purchases: int) -> Budget:
-    """For so many purchases, and a cent short of one more."""
-    return Budget.from_micro({"total": PRICE * (purchases + 1) - 10_000})
-
-
-def check(server: MockServer, path: Path, purchases: int) -> None:
-    settlements = server.payments.settlements()
-    assert len(settlements) == server.payments.signatures() == purchases
-    assert {settlement.amount for settlement in settlements} == {PRICE}
-    with Ledger(path) as ledger:
-        spending = ledger.spending(budget(purchases), now=server.clock.now())
-        assert (spending.total.counted, spending.held) == (server.payments.spent(), 0)
-        assert len(ledger.history(limit=1000)) == purchases, "the refused ones left no trace"
-
-
-def symbols(server: MockServer, count: int) -> list[str]:
-    with MarketClient(base_url=server.market_url, ledger=Ledger.memory()) as client:
-        return [token.token_address for token in client.supported_tokens(limit=count).data.tokens]
-
-
-def test_threads(tmp_path: Path) -> None:
-    """Half of them make the same call."""
-    path = tmp_path / "ledger"
-    with MockServer(seed=5) as server:
-        tokens = symbols(server, TASKS)
-        with MarketClient(
-            base_url=server.market_url, signer=LocalSigner.from_key(KEY), budget=budget(5), ledger=Ledger(path)
-        ) as client:
-
-            def buy(token: str) -> str:
-                try:
-                    client.token_prices([token])
-                except PaymentRefusedError as error:
-                    return error.code
-                return "delivered"
-
-            with ThreadPoolExecutor(TASKS) as threads:
-                sold = list(threads.map(buy, [*tokens[: TASKS // 2], *tokens[:1] * (TASKS // 2)]))
-        assert (sold.count("delivered"), sold.count("over_budget")) == (5, TASKS - 5)
-        check(server, path, 5)
-
+TASKS, PROCESSES, PURCHASES = 16, 4, 30
+BUDGET = Budget.from_micro({"total": PRICE * (PURCHASES + 1) - 10_000})
+"""A cent short of one more."""
 
 BUYER = """
 import json, sys
@@ -96,24 +54,35 @@ anyio.run(main)
 
 def test_processes(tmp_path: Path) -> None:
     """16 tasks in each; half of the calls are those of the others, and wait for their turn: each is paid for."""
-    path, processes, purchases = tmp_path / "ledger", 4, 30
-    most = budget(purchases).total
+    path, half = tmp_path / "ledger", TASKS // 2
     with MockServer(seed=5) as server:
-        tokens = symbols(server, TASKS // 2 * (processes + 1))
+        with MarketClient(base_url=server.market_url, ledger=Ledger.memory()) as client:
+            listed = client.supported_tokens(limit=half * (PROCESSES + 1)).data.tokens
+        tokens = [token.token_address for token in listed]
         running = []
-        for number in range(processes):
-            begin = TASKS // 2 * (number + 1)
-            own = [*tokens[: TASKS // 2], *tokens[begin : begin + TASKS // 2]]
-            command = [sys.executable, "-W", "error", "-c", BUYER, server.market_url, str(path), KEY, str(most)]
+        for begin in range(half, len(tokens), half):
+            own = json.dumps([*tokens[:half], *tokens[begin : begin + half]])
+            command = [sys.executable, "-W", "error", "-c", BUYER, server.market_url, str(path), KEY]
             running.append(
                 subprocess.Popen(
-                    [*command, json.dumps(own)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                    [*command, str(BUDGET.total), own],
+                    cwd=ROOT,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
                 )
             )
+        assert len(running) == PROCESSES
         sold: list[str] = []
         for process in running:
             out, errors = process.communicate(timeout=540)
             assert (process.returncode, errors) == (0, "")
             sold += json.loads(out)
-        assert (sold.count("delivered"), sold.count("over_budget")) == (purchases, TASKS * processes - purchases)
-        check(server, path, purchases)
+        assert (sold.count("delivered"), sold.count("over_budget")) == (PURCHASES, TASKS * PROCESSES - PURCHASES)
+        settlements = server.payments.settlements()
+        assert len(settlements) == server.payments.signatures() == PURCHASES
+        assert {settlement.amount for settlement in settlements} == {PRICE}
+        with Ledger(path) as ledger:
+            spending = ledger.spending(BUDGET, now=server.clock.now())
+            assert (spending.total.counted, spending.held) == (server.payments.spent(), 0)
+            assert len(ledger.history(limit=1000)) == PURCHASES, "the refused ones left no trace"

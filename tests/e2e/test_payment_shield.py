@@ -19,8 +19,9 @@ from anyio.lowlevel import checkpoint
 from tradesdk import AsyncMarketClient, Ledger, PaymentStage, Timeout
 from tradesdk._async.connection_pool import AsyncConnectionPool
 
+from .._async._market import market_of
 from .._async._network import networked
-from .._paidservice import BASE, CountingSigner, JumpingClock, PaidService
+from .._paidservice import JumpingClock, PaidService
 from .._payments import how
 from .._rows import each_of
 
@@ -50,16 +51,10 @@ class Held:
         return answer
 
     def client(self, **options: Any) -> AsyncMarketClient:
-        transport = httpx.MockTransport(self.handle)
-        settings: dict[str, Any] = {
-            "base_url": BASE,
-            "signer": CountingSigner(),
-            "ledger": self.ledger,
-            "clock": self.clock,
-            "check_tokens": False,
-            "http_client": None if self.own_network else httpx.AsyncClient(transport=transport),
-        }
-        return AsyncMarketClient(**{**settings, **self.options, **options})
+        settings: dict[str, Any] = {"ledger": self.ledger, "clock": self.clock, "budget": None}
+        if self.own_network:
+            settings["http_client"] = None
+        return market_of(self.handle, **{**settings, **self.options, **options})
 
     async def buy(self, client: AsyncMarketClient | None = None) -> Any:
         return await (client or self.client()).token_prices(["ETH"], max_price="0.03")

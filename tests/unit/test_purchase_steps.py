@@ -15,7 +15,6 @@ from tradesdk import (
     Payment,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
-    PaymentStage,
     RawResponse,
     RetryPolicy,
 )
@@ -168,38 +167,6 @@ def test_the_steps_of_a_purchase_by_a_contract() -> None:
         (payment,) = driver.ledger.history()
         assert (payment.is_unsent, payment.in_doubt) == (not is_asked, is_asked)
         assert driver.ledger.spending(driver.buyer.budget, now=driver.clock.now()).held == PRICE * is_asked
-
-
-def test_a_call_of_a_contract_that_ends_anywhere_is_continued() -> None:
-    """Killed before or after any effect, or canceled at it: the next call pays with the same nonce, and once."""
-    ends = [(n, how) for n in range(1, len(ASKED) + 1) for how in ("before", "after", "canceled")]
-    for number, kind in ends:
-        driver = with_contract(Verified(is_asked=True))
-        steps = driver.begin()
-        effect = next(steps)
-        for _ in range(number - 1):
-            effect = steps.send(driver.carry_out(effect))
-        if kind == "after":
-            driver.carry_out(effect)
-        if kind == "canceled" and not isinstance(effect, Write):
-            with pytest.raises(Ended):
-                canceled(driver, steps, effect)
-        steps.close()
-        held = [one for one in driver.ledger.history() if not one.is_unsent]
-        if held and held[0].stage is PaymentStage.ANSWERED:
-            continue  # its caller has the answer, or the next call gets it
-        driver.clock.advance(400)  # until no claim is left
-        driver.run(driver.begin())
-        nonces = [one["payload"]["authorization"]["nonce"] for one in driver.seller.payments]
-        assert len({*nonces, *(one.nonce for one in held)}) == 1, (number, kind)
-
-
-def canceled(driver: Driver, steps: Steps[Any], effect: Effect) -> None:
-    """Throw it in, and write what the call then writes."""
-    found: Any = steps.throw(Ended(KeyboardInterrupt(), is_sent=isinstance(effect, Send)))
-    while True:
-        assert isinstance(found, Write)
-        found = steps.send(driver.carry_out(found))
 
 
 def test_a_dry_run_ends_where_a_slot_would_be_taken() -> None:

@@ -131,18 +131,6 @@ def test_a_wallet_with_another_key_or_another_address() -> None:
         ask_signer(signed_authorization(Wallet(gives=lambda _: other.sign_typed_data(*typed_data(PAYMENT))), PAYMENT))
 
 
-def test_an_async_wallet_is_refused_without_a_warning() -> None:
-    class Async:
-        address = MINE.address
-
-        async def sign_typed_data(self, *data: Any) -> bytes:
-            raise AssertionError("never started")
-
-    signer: Any = Async()
-    with pytest.raises(ConfigError, match=r"^the signer is async"):
-        ask_signer(signed_authorization(signer, PAYMENT))
-
-
 def test_a_text_needs_a_digest_or_an_account() -> None:
     """By its digest: hosted accounts have been seen to send the text in another encoding."""
 
