@@ -310,7 +310,6 @@ def test_what_is_refused_here(
         (lambda: ChainWitness("https://node.example", timeout="5"), "timeout must be more than 0 seconds", "=5"),  # type: ignore[arg-type]
         (lambda: Ledger("ledger.sqlite3", timeout="5"), "timeout must be 0 to 3600 seconds, not the str '5'", "=5"),  # type: ignore[arg-type]
         (lambda: shop(continue_for="60"), "continue_for must be 0 or more seconds, not the str '60'", "=60"),
-        (lambda: shop().payments.mark_expired(paid=True, older_than="5"), "older_than must be 0 or more", "=5"),  # type: ignore[arg-type]
     ],
 )
 def test_a_number_in_quotes_is_a_matter_of_its_type(use: Callable[[], object], said: str, hint: str) -> None:

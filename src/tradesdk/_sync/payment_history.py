@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, TypeVar, overload
 
-from .._http.arguments import flags, optional_identifier, required_text, seconds, whole
+from .._http.arguments import flags, optional_identifier, required_text, whole
 from .._market import ENDPOINTS
 from .._values.payment import GRACE, Payment, PaymentStage, origin_of
 from .._values.text import display, printable, without_keys
@@ -209,25 +209,6 @@ class Payments:
                 raise not_expired(payment)  # by the local clock alone it may look expired
         mark = Mark(paid=paid, now=buyer.clock.now())
         return (buyer.ledger.update(payment_id, mark)).payment
-
-    def mark_expired(self, *, paid: bool, older_than: float) -> builtins.list[Payment]:
-        """Mark all payments that expired at least `older_than` seconds ago without proof, and return them.
-
-        Those that the service calls paid (stage TAKEN) are left for `mark`.
-
-        Raises:
-            InvalidArgumentError: `older_than` is not seconds, 0 or more.
-        """
-        flags(paid=paid)
-        older_than = seconds("older_than", older_than)
-        marked: builtins.list[Payment] = []
-        for payment in self._all(PaymentStage.SENT):
-            if payment.is_expired(now := self._now(payment)) and payment.counts_until + older_than <= now:
-                try:
-                    marked.append(self.mark(payment.id, paid=paid))
-                except PaymentRefusedError:  # another process was faster
-                    continue
-        return marked
 
     def purchase_secret_ids(self) -> tuple[str | None, str]:
         """The id of the purchase secret that the ledger has for this payer, or None, and the id of this client's.

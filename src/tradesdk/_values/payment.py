@@ -95,15 +95,6 @@ _REFUSALS = {ReasonCode.REJECTED, ReasonCode.REFUSED, ReasonCode.NOT_RECEIVED}
 _TAKEN = {ReasonCode.SUSPECT: "probably paid", ReasonCode.TAKEN_ELSEWHERE: "paid elsewhere"}
 
 
-def counts(counted: int, amount: int, paid: bool | None, proof: PaymentProof) -> tuple[int, int]:
-    """Micro-dollars that a payment with these fields counts, and the held part. A receipt proves only its amount."""
-    if paid is None:
-        return counted, counted
-    if not paid:
-        return 0, 0
-    return counted, max(0, counted - amount) if proof is PaymentProof.RECEIPT else 0
-
-
 @show_usd(amount="amount_usd")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
@@ -230,13 +221,14 @@ class Payment:
     @property
     def spent(self) -> int:
         """Micro-dollars that it counts in budgets and that are proven to be taken."""
-        counted, held = counts(self.counted, self.amount, self.paid, self.proof)
-        return counted - held
+        return self.counted - self.held if self.paid else 0
 
     @property
     def held(self) -> int:
-        """Micro-dollars that it counts in budgets without proof."""
-        return counts(self.counted, self.amount, self.paid, self.proof)[1]
+        """Micro-dollars that it counts in budgets without proof. A receipt proves only its amount."""
+        if self.paid and self.proof is PaymentProof.RECEIPT:
+            return max(0, self.counted - self.amount)
+        return self.counted if self.paid is None else 0
 
     @property
     def origin(self) -> str:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from ..._values.payment import GRACE, LONGEST_VALIDITY, Payment, PaymentProof, PaymentStage, counts
+from ..._values.payment import GRACE, LONGEST_VALIDITY, Payment, PaymentProof, PaymentStage
 from ...errors import PaymentRefusedError
 from ..budget import Budget, LimitName, Spending, WindowSpending
 from ..messages import no_budget, over_budget, over_total, recipient_changed, wallet_empty
@@ -179,9 +179,13 @@ def with_address(text: str | None, address: str) -> str:
 # What counts.
 
 
-def signed(payment: Payment) -> tuple[int, int]:
-    """Micro-dollars that it counts by its signatures, and the part that is held, as it has no proof."""
-    return counts(payment.counted, payment.amount, payment.paid, payment.proof)
+Sum = tuple[int, int]
+"""What counts, and the part that is held, in micro-dollars."""
+
+
+def signed(payment: Payment) -> Sum:
+    """What it counts by its signatures."""
+    return 0 if payment.paid is False else payment.counted, payment.held
 
 
 def to_count(earlier: Payment | None, amount: int) -> int:
@@ -192,10 +196,6 @@ def to_count(earlier: Payment | None, amount: int) -> int:
     if earlier is None or (earlier.paid is False and earlier.proof is PaymentProof.CHAIN):
         return amount
     return max(earlier.counted, amount)
-
-
-Sum = tuple[int, int]
-"""What counts, and the part that is held, in micro-dollars."""
 
 
 def _month(second: int) -> int:

@@ -424,15 +424,15 @@ class Ledger:
         """
 
         def read(db: Transaction) -> None:
-            *found, rows_that_count, sums = db.read(*self._engine.checks, (sql.COUNTED, ()), (sql.ALL_SUMS, ()))
+            everything = sql.NEWEST, (_NEWEST, _NEWEST)
+            *found, payments, sums = db.read(*self._engine.checks, everything, (sql.ALL_SUMS, ()))
             problems = [str(text) for rows in found for (text,) in rows if text != "ok"]
-            if wrong := sql.wrong_sums(rows_that_count, sums):
+            if wrong := sql.wrong_sums(map(sql.payment_of, payments), sums):
                 problems.append(f"{wrong} sums are not those of its payments")
             if problems:
                 raise self._engine.damaged("; ".join(problems))
 
         self._engine.run(read)
-        self.history(limit=_NEWEST)
         self.spending(Budget.unlimited(), now=rules.END)
 
     def close(self) -> None:
