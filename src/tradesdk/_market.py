@@ -391,9 +391,6 @@ def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -
 
 
 def decode_by_path(path: str, method: str, url: str, response: RawResponse) -> Any:
-    if path not in ENDPOINTS:
-        message = f"{display(path)} is not an endpoint of market data"
-        raise InvalidArgumentError(message, hint='write path="/v1/token-prices"')
     return decode_answer(ENDPOINTS[path].answer, method, url, response)
 
 

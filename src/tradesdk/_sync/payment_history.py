@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import builtins  # `list` is a method below
-from collections.abc import Callable, Collection, Sequence
+import sys
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, TypeVar, overload
 
@@ -264,8 +265,8 @@ class Payments:
 
     def _unresolved(self) -> builtins.list[Payment]:
         """Payments whose outcome only the chain or a person can decide."""
-        taken = self._pages(partial(self._driver.buyer.ledger.history, stages=(PaymentStage.TAKEN,)))
-        found = [*self._all(PaymentStage.SENT, PaymentStage.ANSWERED), *taken]
+        taken = partial(self._driver.buyer.ledger.history, stages=(PaymentStage.TAKEN,), limit=sys.maxsize)
+        found = [*self._all(PaymentStage.SENT, PaymentStage.ANSWERED), *taken()]
         return [one for one in found if one.is_unresolved(self._now(one))]
 
     def _now(self, payment: Payment) -> float:
@@ -277,14 +278,5 @@ class Payments:
 
     def _all(self, *stages: PaymentStage) -> builtins.list[Payment]:
         """The payments at these stages without proof, or with a proof of only a part."""
-        return self._pages(partial(self._driver.buyer.ledger.history, stages=stages, unproven=True))
-
-    def _pages(self, history: Callable[..., builtins.list[Payment]]) -> builtins.list[Payment]:
-        found: builtins.list[Payment] = []
-        before: str | None = None
-        while True:
-            page = history(limit=200, before=before)
-            found += page
-            if len(page) < 200:
-                return found
-            before = page[-1].id
+        history = partial(self._driver.buyer.ledger.history, stages=stages, unproven=True, limit=sys.maxsize)
+        return history()
