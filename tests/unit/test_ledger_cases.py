@@ -1,13 +1,10 @@
 """What every ledger does, done by the one in SQLite; and owners of claims: who is certainly dead."""
 
 import os
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -65,19 +62,6 @@ def test_memory_keeps_what_it_knows_when_it_is_closed() -> None:
     assert ledger.get(payment.id) == payment
     assert Ledger.memory().history() == []
     assert ledger.spending(PLENTY, now=NOW).held == 30_000
-
-
-def test_memory_needs_no_sqlite_that_loads_databases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=WithoutLoading))
-    with Ledger.memory() as ledger:
-        payment = submitted(ledger)
-        assert ledger.get(payment.id) == payment
-
-
-class WithoutLoading(sqlite3.Connection):
-    @property
-    def deserialize(self) -> Any:
-        raise AttributeError
 
 
 @pytest.fixture

@@ -74,11 +74,6 @@ def next_step(payment: Payment | None, over: float) -> NextStep:
     return NextStep.COLLECT if is_kept else NextStep.REFUSE
 
 
-def is_signable(payment: Payment, over: float) -> bool:
-    """Whether the nonce of an earlier payment may be signed again."""
-    return next_step(payment, over) in (NextStep.SIGN, NextStep.ASK)
-
-
 # Settings: text by name.
 
 
@@ -354,14 +349,10 @@ _ORDER: tuple[LimitName, ...] = ("per_call", "total", "per_month", "per_day", "p
 """Limits that free up by themselves come last: if two limits refuse, the lasting one is reported."""
 
 
-def recipient_refusal(
-    pay_to: str, *, origin: str, configured: Sequence[str], known: Sequence[str]
-) -> PaymentRefusedError | None:
-    """The refusal of a recipient that is neither configured nor, if none is configured, known for `origin`."""
-    accepted = configured or known
-    if not accepted or pay_to.lower() in {address.lower() for address in accepted}:
-        return None
-    return recipient_changed(pay_to, accepted, origin=None if configured else origin)
+def recipient_refusal(pay_to: str, accepted: Sequence[str]) -> PaymentRefusedError | None:
+    """The refusal of a recipient that is not accepted, if others are."""
+    is_accepted = not accepted or pay_to.lower() in {address.lower() for address in accepted}
+    return None if is_accepted else recipient_changed(pay_to, accepted)
 
 
 def total_refusal(amount: int, max_total: int | None, run: Sum | None) -> PaymentRefusedError | None:
