@@ -18,7 +18,7 @@ from ._http.retry import Operation
 from ._values.details import TokenDetails
 from ._values.http import RawResponse, json_bytes
 from ._values.text import display, printable, real, without_keys
-from .errors import APIResponseError, InvalidArgumentError
+from .errors import APIResponseError, InvalidArgumentError, PaymentRefusedError
 from .models.market import (
     AggregateMetrics,
     MarketAnswer,
@@ -292,22 +292,26 @@ class TokenNames:
             if one.casefold() not in self._known and "-" not in one and _ADDRESS.fullmatch(one) is None
         ]
 
-    def refusal(self, unknown: Sequence[str]) -> str:
-        are = "is" if len(unknown) == 1 else "are"
-        listed = len(self._tokens)
-        which = f"{listed}" if listed >= self._total else f"first {listed} of {self._total}"
-        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-        named = ", ".join(display(without_keys(one)) for one in unknown[:_NAMED])
-        return f"{named}{more} {are} not among the {which} tokens that the service lists"
-
-    def details(self, unknown: Sequence[str]) -> TokenDetails:
+    def refusal(self, unknown: Sequence[str]) -> PaymentRefusedError:
+        """The refusal of identifiers that are not listed, with symbols that resemble them."""
         from difflib import get_close_matches
 
         symbols = {name.casefold(): token.symbol for token in self._tokens for name in (token.name, token.symbol)}
         names = [name.casefold() for name in unknown[:_NAMED]]
         near = [symbols[one] for name in names for one in get_close_matches(name, symbols, 3, 0.6)]
         suggestions = tuple(dict.fromkeys(printable(one, 20) for one in near))
-        return TokenDetails(unknown=tuple(without_keys(one) for one in unknown), suggestions=suggestions)
+        meant = f"did you mean {' or '.join(suggestions)}? " if suggestions else ""
+        are = "is" if len(unknown) == 1 else "are"
+        listed = len(self._tokens)
+        which = f"{listed}" if listed >= self._total else f"first {listed} of {self._total}"
+        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        named = ", ".join(display(without_keys(one)) for one in unknown[:_NAMED])
+        return PaymentRefusedError(
+            f"{named}{more} {are} not among the {which} tokens that the service lists",
+            code="unknown_token",
+            hint=f"{meant}a token that is not listed is bought by its address, or with check_tokens=False",
+            details=TokenDetails(unknown=tuple(map(without_keys, unknown)), suggestions=suggestions),
+        )
 
 
 def history_filter(

@@ -241,13 +241,6 @@ def payment_of(row: Row) -> Payment:
     return read(to_payment, row)
 
 
-def sums_of(rows: Sequence[Row], now: float) -> Sums:
-    found: dict[str, dict[int, Sum]] = {unit: {} for unit in UNITS}
-    for (unit, at), sums in by_place(rows):
-        found[unit][at] = sums
-    return Sums(now, tuple(found.values()))
-
-
 def by_place(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, int], Sum]]:
     """Sums by unit and number."""
     for unit, *numbers in rows:
@@ -276,7 +269,10 @@ def run_sum(rows: Sequence[Row]) -> Sum:
 
 
 def accounts_of(now: float, sums: Sequence[Row], settings: Sequence[Row]) -> tuple[Sums, dict[str, str]]:
-    return sums_of(sums, now), read(by_name, settings)
+    found: dict[str, dict[int, Sum]] = {unit: {} for unit in UNITS}
+    for (unit, at), one in by_place(sums):
+        found[unit][at] = one
+    return Sums(now, tuple(found.values())), read(by_name, settings)
 
 
 def read(load: Callable[[Any], T], stored: Any) -> T:
