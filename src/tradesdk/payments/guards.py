@@ -53,10 +53,6 @@ class _Refusal(NamedTuple):
     details: PaymentDetails | None = None
     excess: int = 0
 
-    def is_closer_than(self, other: _Refusal | None) -> bool:
-        """Whether it passed more checks; of two that are too expensive, the cheaper one is closer."""
-        return other is None or (self.step, -self.excess) > (other.step, -other.excess)
-
 
 class Limits(NamedTuple):
     """What an offer must keep to. `most`: micro-dollars; `pay_to`: the only recipients, if any."""
@@ -77,19 +73,14 @@ def choose(offer: Offer, limits: Limits) -> Requirement:
     If none is acceptable, the refusal of the one that passed most checks is raised.
     """
     check_url(limits.url)
-    best: Requirement | None = None
-    closest: _Refusal | None = None
-    for requirement in offer.accepts:
-        refusal = _refusal(offer, requirement, limits)
-        if refusal is None:
-            if best is None or _rank(requirement) < _rank(best):
-                best = requirement
-        elif refusal.is_closer_than(closest):
-            closest = refusal
-    if best is not None:
-        return best
-    if closest is None:
+    judged = [(requirement, _refusal(offer, requirement, limits)) for requirement in offer.accepts]
+    if not judged:
         raise PaymentRefusedError("the service requires payment and offers no way to pay", code="no_offer")
+    acceptable = [requirement for requirement, refusal in judged if refusal is None]
+    if acceptable:
+        return min(acceptable, key=_rank)
+    # Of two that are too expensive, the cheaper one is closer.
+    closest = max((refusal for _, refusal in judged if refusal), key=lambda one: (one.step, -one.excess))
     others = len(offer.accepts) - 1
     more = "" if not others else f" ({others} other {'offer was' if others == 1 else 'offers were'} refused as well)"
     raise PaymentRefusedError(closest.message + more, code=closest.code, hint=closest.hint, details=closest.details)
