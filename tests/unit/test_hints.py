@@ -244,6 +244,11 @@ def no_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     arrow_table(Signal, [])
 
 
+def no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRADE_BUDGET_TOTAL", "much")
+    Budget.from_environment()
+
+
 def nothing_listens(_: pytest.MonkeyPatch) -> None:
     bot(base_url=f"http://127.0.0.1:{free_port()}", max_retries=0).account.get()
 
@@ -265,7 +270,7 @@ def nothing_listens(_: pytest.MonkeyPatch) -> None:
             'write tokens=["ETH"',
         ),
         (lambda _: Budget(total=0.5), "invalid_argument", 'write total="0.10"'),  # type: ignore[arg-type]
-        (lambda _: Budget.from_environment({"TRADE_BUDGET_TOTAL": "much"}), "invalid_budget", "write dollars"),
+        (no_number, "invalid_budget", "write dollars"),
         (lambda _: LocalSigner.from_key("0x12"), "invalid_private_key", "64 hexadecimal digits"),
         (lambda _: create_keystore("w.json", "", PRIVATE), "invalid_setting", "choose a password"),
     ],
@@ -352,7 +357,7 @@ GIVEN: dict[str, Any] = {
 }
 MADE: list[Callable[..., Any]] = [
     *(TradeClient, AsyncTradeClient, MarketClient, AsyncMarketClient, Ledger, Budget, Timeout, RetryPolicy, Risk),
-    *(TokenQuery, LocalSigner.from_key, arrow_table, keystore_address, Budget.from_environment),
+    *(TokenQuery, LocalSigner.from_key, arrow_table, keystore_address),
     *(partial(ChainWitness, "https://node.example"), partial(AsyncChainWitness, "https://node.example")),
 ]
 

@@ -314,6 +314,7 @@ def blocking_error(payment: Payment) -> PaymentError:
 
 
 def recipient_changed(address: str, trusted: Collection[str]) -> PaymentRefusedError:
+    address = printable(address, 60)
     return PaymentRefusedError(
         f"the recipient is {address}, and only {printable(', '.join([*trusted][:3]), 150)} is trusted",
         code="recipient_changed",
