@@ -151,31 +151,27 @@ class AsyncPayments:
 
         Answers are kept in the ledger as well: `resume` returns them again if this call is interrupted.
         """
-        delivered: builtins.list[MarketResult[MarketModel]] = []
+        delivered, failed = builtins.list[MarketResult[MarketModel]](), builtins.list[tuple[Payment, TradeError]]()
         try:
-            return await self._reconcile(delivered)
+            await self._driver.sync_clock()
+            for payment in await self._all(PaymentStage.SENT):
+                if payment.in_doubt and not payment.is_expired(self._now(payment)):
+                    try:
+                        delivered.append(await self._driver.resume(payment))
+                    except TradeError as error:
+                        failed.append((await self.get(payment.id), error))
+            witnessed = await self._driver.proofs.settle(await self._unresolved())
+            sent = await self._all(PaymentStage.SENT)
+            return Reconciliation(
+                delivered=tuple(delivered),
+                failed=tuple(failed),
+                unresolved=tuple(await self._unresolved()),
+                live=tuple(one for one in sent if one.is_live(self._now(one))),
+                witnessed=tuple(witnessed),
+            )
         except BaseException:
             await self._driver.reopen(delivered)
             raise
-
-    async def _reconcile(self, delivered: builtins.list[MarketResult[MarketModel]]) -> Reconciliation:
-        failed: builtins.list[tuple[Payment, TradeError]] = []
-        await self._driver.sync_clock()
-        for payment in await self._all(PaymentStage.SENT):
-            if payment.in_doubt and not payment.is_expired(self._now(payment)):
-                try:
-                    delivered.append(await self._driver.resume(payment))
-                except TradeError as error:
-                    failed.append((await self.get(payment.id), error))
-        witnessed = await self._driver.proofs.settle(await self._unresolved())
-        sent = await self._all(PaymentStage.SENT)
-        return Reconciliation(
-            delivered=tuple(delivered),
-            failed=tuple(failed),
-            unresolved=tuple(await self._unresolved()),
-            live=tuple(one for one in sent if one.is_live(self._now(one))),
-            witnessed=tuple(witnessed),
-        )
 
     async def collect(self, payment_id: str) -> Payment:
         """Note that your program has stored the answer of a payment, with a client that has `collect=False`.

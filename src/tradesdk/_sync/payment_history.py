@@ -151,31 +151,27 @@ class Payments:
 
         Answers are kept in the ledger as well: `resume` returns them again if this call is interrupted.
         """
-        delivered: builtins.list[MarketResult[MarketModel]] = []
+        delivered, failed = builtins.list[MarketResult[MarketModel]](), builtins.list[tuple[Payment, TradeError]]()
         try:
-            return self._reconcile(delivered)
+            self._driver.sync_clock()
+            for payment in self._all(PaymentStage.SENT):
+                if payment.in_doubt and not payment.is_expired(self._now(payment)):
+                    try:
+                        delivered.append(self._driver.resume(payment))
+                    except TradeError as error:
+                        failed.append((self.get(payment.id), error))
+            witnessed = self._driver.proofs.settle(self._unresolved())
+            sent = self._all(PaymentStage.SENT)
+            return Reconciliation(
+                delivered=tuple(delivered),
+                failed=tuple(failed),
+                unresolved=tuple(self._unresolved()),
+                live=tuple(one for one in sent if one.is_live(self._now(one))),
+                witnessed=tuple(witnessed),
+            )
         except BaseException:
             self._driver.reopen(delivered)
             raise
-
-    def _reconcile(self, delivered: builtins.list[MarketResult[MarketModel]]) -> Reconciliation:
-        failed: builtins.list[tuple[Payment, TradeError]] = []
-        self._driver.sync_clock()
-        for payment in self._all(PaymentStage.SENT):
-            if payment.in_doubt and not payment.is_expired(self._now(payment)):
-                try:
-                    delivered.append(self._driver.resume(payment))
-                except TradeError as error:
-                    failed.append((self.get(payment.id), error))
-        witnessed = self._driver.proofs.settle(self._unresolved())
-        sent = self._all(PaymentStage.SENT)
-        return Reconciliation(
-            delivered=tuple(delivered),
-            failed=tuple(failed),
-            unresolved=tuple(self._unresolved()),
-            live=tuple(one for one in sent if one.is_live(self._now(one))),
-            witnessed=tuple(witnessed),
-        )
 
     def collect(self, payment_id: str) -> Payment:
         """Note that your program has stored the answer of a payment, with a client that has `collect=False`.

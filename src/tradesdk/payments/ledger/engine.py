@@ -215,7 +215,6 @@ class SqliteEngine(Engine):
         self.blocks = path is not None
         self._path = path
         self._sync = sync
-        self._busy = -1
         self._db: sqlite3.Connection | None = None
         self._opened: tuple[int, int, bool] | None = None
         self._real = ""
@@ -289,12 +288,8 @@ class SqliteEngine(Engine):
             db = open_file(self._real, sync=self._sync, timeout=left(deadline))
             db.row_factory = _to_row
             self._opened = _identity(self._path)
-            self._busy = -1
             self._db = db
-        busy = math.ceil(left(deadline) * 1000)
-        if busy != self._busy:
-            self._db.execute(f"PRAGMA busy_timeout = {busy}")
-            self._busy = busy
+        self._db.execute(f"PRAGMA busy_timeout = {math.ceil(left(deadline) * 1000)}")
         return self._db
 
     def _close(self) -> None:
