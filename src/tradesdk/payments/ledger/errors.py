@@ -8,8 +8,8 @@ import shlex
 import sqlite3
 
 from ..._values.hints import of_file
-from ..._values.text import printable, without_keys
-from ...errors import InvalidArgumentError, LedgerError, PaymentRefusedError
+from ..._values.text import printable
+from ...errors import LedgerError
 
 NOTHING_SENT = "nothing was sent"
 NOTHING_CHANGED = "nothing has changed"
@@ -107,16 +107,6 @@ def emptied(shown: str) -> LedgerError:
     return LedgerError(f"the ledger {shown} has lost its content", code="ledger_lost", hint="restore a backup")
 
 
-def clocks_differ(shown: str, seconds: int) -> PaymentRefusedError:
-    """The refusal of a machine whose clock differs from the database's."""
-    return PaymentRefusedError(
-        f"this machine's clock is {abs(seconds)} s {'behind' if seconds > 0 else 'ahead of'} that of {shown}, and "
-        "budgets go by it",
-        code="clock_difference",
-        hint="correct this machine's clock",
-    )
-
-
 def other_version(path: str, version: int, ours: int, *, is_file: bool = True) -> LedgerError:
     """The problem with a ledger that another release wrote."""
     shown = _shown(path)
@@ -151,23 +141,6 @@ def _full(path: str) -> LedgerError:
 
 def failed(path: str, what: str, hint: str = _CHECK_DISK, kind: type[LedgerError] = LedgerError) -> LedgerError:
     return kind(f"the ledger {_shown(path)} failed: {printable(what, 300)}", code="ledger_failed", hint=hint)
-
-
-def gone(payment_id: str) -> LedgerError:
-    """The problem when a payment that a call wrote down is missing."""
-    what = f"payment {_typed(payment_id)} is no longer in the ledger"
-    return LedgerError(what, code="ledger_failed", hint="another ledger may have taken its place")
-
-
-def no_payment(payment_id: str) -> InvalidArgumentError:
-    """The error for an id without a payment."""
-    return InvalidArgumentError(
-        f"no payment {_typed(payment_id)} is in this ledger", hint="see which there are: history()"
-    )
-
-
-def _typed(payment_id: str) -> str:
-    return printable(without_keys(payment_id), 60)
 
 
 def _shown(path: str) -> str:
