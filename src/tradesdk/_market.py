@@ -98,6 +98,10 @@ class Endpoint(Generic[D]):
         request = Request("POST", self.path, decode, body=json_bytes(content), operation=Operation.QUERY)
         return self.priced(request, tokens or ())
 
+    def batch(self, tokens: Sequence[str | TokenQuery]) -> MarketRequest[D]:
+        """A request for 1 to 5 tokens, without anything else."""
+        return self.request({}, one_batch(tokens))
+
     def priced(self, request: Request[T], tokens: Sequence[TokenQuery]) -> MarketRequest[T]:
         price = self.price * (len(tokens) if self.per_token else 1)
         return MarketRequest(request, price, len(tokens) or None, tuple(one.identifier for one in tokens))
@@ -147,16 +151,7 @@ def signal_history(
     return _SIGNAL_HISTORY.request(history_filter(start, end, signal_type), one_batch(tokens))
 
 
-def token_prices(tokens: Sequence[str | TokenQuery]) -> MarketRequest[TokenResults[TokenPrice]]:
-    return _TOKEN_PRICES.request({}, one_batch(tokens))
-
-
-def token_win_rate(tokens: Sequence[str | TokenQuery]) -> MarketRequest[TokenResults[TokenWinRate]]:
-    return _WIN_RATES.request({}, one_batch(tokens))
-
-
-def token_avg_prices(tokens: Sequence[str | TokenQuery]) -> MarketRequest[TokenResults[TokenAvgPrices]]:
-    return _AVG_PRICES.request({}, one_batch(tokens))
+token_prices, token_win_rate, token_avg_prices = _TOKEN_PRICES.batch, _WIN_RATES.batch, _AVG_PRICES.batch
 
 
 def top_performers(sort_by: SortBy, limit: int | None = None) -> MarketRequest[TopPerformers]:
