@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from tradesdk import Budget, Ledger, LedgerError, Payment, PaymentStage
 from tradesdk.payments import ReasonCode
 from tradesdk.payments.ledger.engine import Engine, Transaction
-from tradesdk.payments.ledger.errors import UnusableLedgerError
 
 from ._paidservice import PRICE, PaidService
 from ._payments import how
@@ -66,7 +65,7 @@ class EventfulLedger(Ledger):
 
     def _break(self, error: LedgerError | None) -> None:
         if error is not None:
-            raise UnusableLedgerError(error.code, error.message, "")
+            raise LedgerError(error.message, code=error.code)
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)

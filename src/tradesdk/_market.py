@@ -18,7 +18,7 @@ from ._http.retry import Operation
 from ._values.details import TokenDetails
 from ._values.http import RawResponse, json_bytes
 from ._values.text import display, printable, real, without_keys
-from .errors import APIResponseError, InvalidArgumentError
+from .errors import APIResponseError, InvalidArgumentError, PaymentRefusedError
 from .models.market import (
     AggregateMetrics,
     MarketAnswer,
@@ -98,6 +98,10 @@ class Endpoint(Generic[D]):
         request = Request("POST", self.path, decode, body=json_bytes(content), operation=Operation.QUERY)
         return self.priced(request, tokens or ())
 
+    def batch(self, tokens: Sequence[str | TokenQuery]) -> MarketRequest[D]:
+        """A request for 1 to 5 tokens, without anything else."""
+        return self.request({}, one_batch(tokens))
+
     def priced(self, request: Request[T], tokens: Sequence[TokenQuery]) -> MarketRequest[T]:
         price = self.price * (len(tokens) if self.per_token else 1)
         return MarketRequest(request, price, len(tokens) or None, tuple(one.identifier for one in tokens))
@@ -147,16 +151,7 @@ def signal_history(
     return _SIGNAL_HISTORY.request(history_filter(start, end, signal_type), one_batch(tokens))
 
 
-def token_prices(tokens: Sequence[str | TokenQuery]) -> MarketRequest[TokenResults[TokenPrice]]:
-    return _TOKEN_PRICES.request({}, one_batch(tokens))
-
-
-def token_win_rate(tokens: Sequence[str | TokenQuery]) -> MarketRequest[TokenResults[TokenWinRate]]:
-    return _WIN_RATES.request({}, one_batch(tokens))
-
-
-def token_avg_prices(tokens: Sequence[str | TokenQuery]) -> MarketRequest[TokenResults[TokenAvgPrices]]:
-    return _AVG_PRICES.request({}, one_batch(tokens))
+token_prices, token_win_rate, token_avg_prices = _TOKEN_PRICES.batch, _WIN_RATES.batch, _AVG_PRICES.batch
 
 
 def top_performers(sort_by: SortBy, limit: int | None = None) -> MarketRequest[TopPerformers]:
@@ -292,22 +287,26 @@ class TokenNames:
             if one.casefold() not in self._known and "-" not in one and _ADDRESS.fullmatch(one) is None
         ]
 
-    def refusal(self, unknown: Sequence[str]) -> str:
-        are = "is" if len(unknown) == 1 else "are"
-        listed = len(self._tokens)
-        which = f"{listed}" if listed >= self._total else f"first {listed} of {self._total}"
-        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-        named = ", ".join(display(without_keys(one)) for one in unknown[:_NAMED])
-        return f"{named}{more} {are} not among the {which} tokens that the service lists"
-
-    def details(self, unknown: Sequence[str]) -> TokenDetails:
+    def refusal(self, unknown: Sequence[str]) -> PaymentRefusedError:
+        """The refusal of identifiers that are not listed, with symbols that resemble them."""
         from difflib import get_close_matches
 
         symbols = {name.casefold(): token.symbol for token in self._tokens for name in (token.name, token.symbol)}
         names = [name.casefold() for name in unknown[:_NAMED]]
         near = [symbols[one] for name in names for one in get_close_matches(name, symbols, 3, 0.6)]
         suggestions = tuple(dict.fromkeys(printable(one, 20) for one in near))
-        return TokenDetails(unknown=tuple(without_keys(one) for one in unknown), suggestions=suggestions)
+        meant = f"did you mean {' or '.join(suggestions)}? " if suggestions else ""
+        are = "is" if len(unknown) == 1 else "are"
+        listed = len(self._tokens)
+        which = f"{listed}" if listed >= self._total else f"first {listed} of {self._total}"
+        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        named = ", ".join(display(without_keys(one)) for one in unknown[:_NAMED])
+        return PaymentRefusedError(
+            f"{named}{more} {are} not among the {which} tokens that the service lists",
+            code="unknown_token",
+            hint=f"{meant}a token that is not listed is bought by its address, or with check_tokens=False",
+            details=TokenDetails(unknown=tuple(map(without_keys, unknown)), suggestions=suggestions),
+        )
 
 
 def history_filter(
@@ -391,9 +390,6 @@ def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -
 
 
 def decode_by_path(path: str, method: str, url: str, response: RawResponse) -> Any:
-    if path not in ENDPOINTS:
-        message = f"{display(path)} is not an endpoint of market data"
-        raise InvalidArgumentError(message, hint='write path="/v1/token-prices"')
     return decode_answer(ENDPOINTS[path].answer, method, url, response)
 
 

@@ -12,7 +12,6 @@ from tradesdk import (
     APIConnectionError,
     AsyncMarketClient,
     Budget,
-    InvalidArgumentError,
     Ledger,
     MarketResult,
     Payment,
@@ -21,7 +20,6 @@ from tradesdk import (
     PaymentRefusedError,
     PaymentRejectedError,
     PaymentUndeliveredError,
-    TradeError,
 )
 from tradesdk._values.payment import GRACE
 from tradesdk_mock import MockService
@@ -299,45 +297,8 @@ async def test_two_signatures_that_were_not_settled_need_a_person(mock: MockServ
     assert nonces(mock) == [first.nonce]
 
 
-@pytest.mark.parametrize("paid", [True, False])
-async def test_all_that_expired_long_ago_may_be_marked_at_once(paid: bool, mock: MockService) -> None:
-    client = buyer_of(mock).with_options(max_retries=0)
-    faults: list[tuple[str, dict[str, Any]]] = [
-        ("status", {"status": 404}),
-        ("reset", {}),
-        ("reset", {"executed": True}),
-    ]
-    for kind, fault in faults:
-        rule = mock.add_fault(kind, paid="only", **fault)
-        with pytest.raises(TradeError):
-            await client.token_prices([["ETH"], ["BRETT"], ["TOSHI"]][len(await client.payments.list())])
-        mock.remove_fault(rule.id)
-    with pytest.raises(PaymentUndeliveredError):
-        await client.token_prices(["TOSHI"])
-    mock.clock.advance(3_000)
-    mock.add_fault("verification", reason="insufficient_funds", paid="only", count=1)
-    with pytest.raises(PaymentRejectedError):
-        await client.token_prices(["DEGEN"])
-    mock.clock.advance(EXPIRED)
-    await client.payments.reconcile()
-    assert await client.payments.mark_expired(paid=paid, older_than=4_000) == []
-    marked = await client.payments.mark_expired(paid=paid, older_than=2_500)
-    stage, said = ("taken", "paid by person") if paid else ("sent", "unpaid by person")
-    assert [(one.body, how(one)) for one in marked] == [
-        (b'{"tokens":[{"identifier":"BRETT"}]}', f"{stage}, unknown, {said}"),
-        (b'{"tokens":[{"identifier":"ETH"}]}', f"{stage}, refused, {said}"),
-    ]
-    assert (await client.payments.spending()).total.counted == (4 if paid else 2) * ONE
-    with pytest.raises(InvalidArgumentError, match="older_than"):
-        await client.payments.mark_expired(paid=paid, older_than=-1)
-
-
 async def mark_each(client: AsyncMarketClient) -> list[Payment]:
     return [await client.payments.mark(one.id, paid=False) for one in await client.payments.list()]
-
-
-async def mark_at_once(client: AsyncMarketClient) -> list[Payment]:
-    return await client.payments.mark_expired(paid=False, older_than=0)
 
 
 async def reconcile_first(client: AsyncMarketClient) -> list[Payment]:
@@ -345,7 +306,7 @@ async def reconcile_first(client: AsyncMarketClient) -> list[Payment]:
     return await mark_each(client)
 
 
-@each_of(("mark", "dated"), [(how, dated) for how in (mark_each, mark_at_once, reconcile_first) for dated in (0, 1)])
+@each_of(("mark", "dated"), [(how, dated) for how in (mark_each, reconcile_first) for dated in (0, 1)])
 async def test_a_service_that_does_not_tell_its_time_is_asked_once(
     mark: Callable[[AsyncMarketClient], Any], dated: int
 ) -> None:

@@ -241,7 +241,6 @@ class OddSigner:
         (lambda: trade(deadline=0), "invalid_setting"),
         (lambda: Timeout(connect=0), "invalid_setting"),
         (lambda: RetryPolicy(max_retries=6), "invalid_setting"),
-        (lambda: Budget.from_environment({"TRADE_BUDGET_TOTAL": "much"}), "invalid_budget"),
         (lambda: Budget(total="much"), "invalid_argument"),
         (lambda: trade().agents.get(".."), "invalid_argument"),
         (lambda: LocalSigner.from_key("0x12"), "invalid_private_key"),

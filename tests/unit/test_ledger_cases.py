@@ -1,13 +1,10 @@
 """What every ledger does, done by the one in SQLite; and owners of claims: who is certainly dead."""
 
 import os
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -65,19 +62,6 @@ def test_memory_keeps_what_it_knows_when_it_is_closed() -> None:
     assert ledger.get(payment.id) == payment
     assert Ledger.memory().history() == []
     assert ledger.spending(PLENTY, now=NOW).held == 30_000
-
-
-def test_memory_needs_no_sqlite_that_loads_databases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=WithoutLoading))
-    with Ledger.memory() as ledger:
-        payment = submitted(ledger)
-        assert ledger.get(payment.id) == payment
-
-
-class WithoutLoading(sqlite3.Connection):
-    @property
-    def deserialize(self) -> Any:
-        raise AttributeError
 
 
 @pytest.fixture
@@ -145,10 +129,9 @@ def another_machine() -> None:
 
 def test_two_machines_of_one_name_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = set()
-    for boot, space in (("one", "a"), ("two", "a"), ("one", "b")):
+    for marks in (["one", "a"], ["two", "a"], ["one", "b"]):
         another_machine()
-        monkeypatch.setattr(claims, "_boot_id", lambda boot=boot: boot)
-        monkeypatch.setattr(claims, "_pid_namespace", lambda space=space: space)
+        monkeypatch.setattr(claims, "_of_system", lambda _, marks=marks: marks.pop(0))
         hosts.add(owner_name().split(":")[0])
     another_machine()
     assert len(hosts) == 3

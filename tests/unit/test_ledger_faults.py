@@ -164,8 +164,8 @@ def test_io_errors_never_send_anybody_to_another_folder(free: int, path: Path, m
         assert "free space" in error.hint
         assert "TRADE_HOME" not in error.hint
         full = free == 0 or name in ("FULL", "IOERR_SHMSIZE")
-        assert ("no space is left on the disk" in error.what) is full, error
-        assert (f"disk I/O error (SQLITE_{name})" in error.what) is not full, error
+        assert ("no space is left on the disk" in error.message) is full, error
+        assert (f"disk I/O error (SQLITE_{name})" in error.message) is not full, error
 
 
 NO_ROOM = """

@@ -21,7 +21,6 @@ from tradesdk.payments.ledger.changes import (
     Record,
     Resubmit,
 )
-from tradesdk.payments.ledger.errors import UnusableLedgerError
 from tradesdk.payments.state_machine import DELIVERED, NOT_RECEIVED, OPEN, REJECTED, Report
 
 from .._postgres import Postgres, new_schema
@@ -68,7 +67,7 @@ def full(ledger: Ledger, *, landed: bool = False, times: float = math.inf) -> It
             return run(step, deadline, write=write)
         if landed:
             run(step, deadline, write=write)
-        raise UnusableLedgerError("ledger_failed", "the disk is full", "")
+        raise LedgerError("the disk is full", code="ledger_failed")
 
     ledger._engine._run = failing  # type: ignore[method-assign]
     try:

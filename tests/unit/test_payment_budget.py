@@ -1,8 +1,10 @@
 """Budgets: how they are given, how they are put together, and what they leave."""
 
 import itertools
+import os
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -85,7 +87,8 @@ def test_it_shows_itself_as_it_is_written(budget: Budget, shown: str) -> None:
     assert repr(budget) == shown
 
 
-def test_from_the_environment() -> None:
+def test_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not Budget.from_environment().is_set
     environ = {
         "TRADE_BUDGET_PER_CALL": "0.25",
         "TRADE_BUDGET_PER_HOUR": " 1.50 ",
@@ -94,20 +97,17 @@ def test_from_the_environment() -> None:
         "TRADE_BUDGET_TOTAL": "100",
         "TRADE_BUDGET": "7",
     }
-    assert limits(Budget.from_environment(environ)) == (250_000, 1_500_000, None, 60_000_000, 100_000_000)
-    assert not Budget.from_environment({}).is_set
-
-
-def test_from_the_environment_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRADE_BUDGET_PER_DAY", "2")
-    assert Budget.from_environment().per_day == 2_000_000
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert limits(Budget.from_environment()) == (250_000, 1_500_000, None, 60_000_000, 100_000_000)
 
 
 @each_of("variable", [name.upper() for name in LIMITS])
 @each_of("text", [text for text in BAD if text])
 def test_a_variable_that_cannot_be_read_is_named(variable: str, text: str) -> None:
-    with pytest.raises(ConfigError, match=f"^TRADE_BUDGET_{variable} must"):
-        Budget.from_environment({f"TRADE_BUDGET_{variable}": text})
+    name = f"TRADE_BUDGET_{variable}"
+    with patch.dict(os.environ, {name: text}), pytest.raises(ConfigError, match=f"^{name} must"):
+        Budget.from_environment()
 
 
 def test_from_micro_dollars() -> None:

@@ -59,7 +59,7 @@ def test_it_names_a_method_with_the_payment(error: PaymentError) -> None:
 
 def test_another_recipient() -> None:
     other = "0x" + "ab" * 20
-    refusal = recipient_refusal(other, origin="https://x.example", configured=(), known=("0x" + "cd" * 20,))
+    refusal = recipient_refusal(other, ["0x" + "cd" * 20])
     assert refusal is not None
     assert f"client.payments.trust('{other}')" in refusal.hint
 

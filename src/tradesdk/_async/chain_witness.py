@@ -118,15 +118,11 @@ class AsyncChainWitness(AsyncConnected):
         Raises:
             TradeError: this witness is closed.
         """
-        (verdict,) = await self.check_all([payment])
+        (verdict,) = await self._check_all([payment], math.inf)
         return verdict
 
-    async def check_all(self, payments: Sequence[Payment]) -> list[ChainVerdict]:
-        """Check many payments as `check` does, eight in a request. After two failures, a node gets no more requests."""
-        return await self._check_all(payments, math.inf)
-
     async def _check_all(self, payments: Sequence[Payment], seconds: float) -> list[ChainVerdict]:
-        """As `check_all`; after `seconds` seconds, no more requests are sent."""
+        """Check many payments, eight in a request; after `seconds` seconds, no more requests are sent."""
         clock = self._nodes[0].clock
         give_up = clock.monotonic() + seconds
         verdicts: dict[str, ChainVerdict] = {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._http.log_events import event
 from .._market import MAX_SUPPORTED, MarketRequest, TokenNames, supported_tokens
-from ..errors import APIError, PaymentRefusedError
+from ..errors import APIError
 from .concurrency import AsyncKeyedLock
 
 if TYPE_CHECKING:
@@ -44,14 +44,7 @@ class AsyncTokenCheck:
         finally:
             lock.release()
         if unknown and self._names is not None and self._read_at == self._tried_at:
-            details = self._names.details(unknown)
-            meant = f"did you mean {' or '.join(details.suggestions)}? " if details.suggestions else ""
-            raise PaymentRefusedError(
-                self._names.refusal(unknown),
-                code="unknown_token",
-                hint=f"{meant}a token that is not listed is bought by its address, or with check_tokens=False",
-                details=details,
-            )
+            raise self._names.refusal(unknown)
 
     def _unknown(self, call: MarketRequest[Any], stale: bool) -> list[str]:
         names = TokenNames([], 0) if self._names is None or stale else self._names

@@ -28,17 +28,8 @@ def with_profile(
     """Base URL and API key; the profile gives those that neither an argument nor another variable gives.
 
     A profile named by TRADE_PROFILE is read only if something is missing; one named by the argument is always read.
-
-    Args:
-        profile: the argument; None: TRADE_PROFILE names it.
-        base_url: the argument.
-        api_key: the argument.
-        of_client: the base URL of the HTTP client, which comes last; may be empty.
-        market: whether the URL is for market data.
-        keyed: whether the client needs a key.
-
-    Raises:
-        ConfigError: there is no such profile, it cannot be read, or its key is for another URL.
+    `of_client`: the base URL of the HTTP client, which comes last; may be empty. `market`: the URL is for market data.
+    `keyed`: the client needs a key.
     """
     urls = ("TRADE_MARKET_BASE_URL", "TRADE_BASE_URL") if market else ("TRADE_BASE_URL",)
     url_from = "base_url=" if base_url is not None else _first_set(*urls)
@@ -76,8 +67,12 @@ def with_profile(
         raise invalid_profile(
             f"profile {name} has no saved API key", f"save one: trade login --profile {name}; or set TRADE_API_KEY"
         )
-    store = KeyStore(folder, folder if home else None)
-    return base_url, _usable(store.read(name, str(table["key"])), name)
+    key = KeyStore(folder, folder if home else None).read(name, str(table["key"]))
+    try:
+        return base_url, check_api_key(key)
+    except ConfigError as error:
+        problem, hint = f"profile {name}: {error.message}", f"save it again: trade login --profile {name}"
+    raise ConfigError(problem, code="invalid_api_key", hint=hint)  # outside of the handler, whose frames show the key
 
 
 def saved_profiles() -> list[str]:
@@ -100,16 +95,6 @@ def _address(table: Mapping[str, Any], which: str, name: str) -> str:
             f"correct it: trade config set {which} URL --profile {name}",
         )
     return found.strip()
-
-
-def _usable(key: str, name: str) -> str:
-    try:
-        return check_api_key(key)
-    except ConfigError as error:
-        problem = error.message
-    raise ConfigError(
-        f"profile {name}: {problem}", code="invalid_api_key", hint=f"save it again: trade login --profile {name}"
-    )
 
 
 def _elsewhere(name: str, own: list[str], url: str, url_from: str) -> ConfigError:

@@ -72,11 +72,7 @@ class SettingsFile:
 
 
 def own_text(path: Path, *, forbidden: int = 0) -> str | None:
-    """The text of a file of this user; None when it is missing. `forbidden`: mode bits that it must not have.
-
-    Raises:
-        ConfigError: it cannot be read, or others could have read or written it.
-    """
+    """The text of a file of this user; None when it is missing. `forbidden`: mode bits that it must not have."""
     shown = _shown(path)
     try:
         # Opening a pipe must not block. The open file is checked, so what is checked is what is read.

@@ -37,7 +37,7 @@ from ..payments.guards import checked_validity
 from ..payments.ledger.store import Ledger
 from ..payments.results import DryRun, MarketResult, Quote
 from ..payments.signing.secp256k1 import checked_address
-from ..payments.signing.signer import LocalSigner, Signer, checked_signer
+from ..payments.signing.signer import KEY_VARIABLE, KEYSTORE_VARIABLE, LocalSigner, Signer, checked_signer
 from .base_client import BaseClient, open_session
 from .chain_proofs import ChainProofs
 from .previews import Previews
@@ -197,9 +197,10 @@ class MarketClient(BaseClient):
         self._ledger: Ledger | None = None
         if ledger is None:
             ledger = self._ledger = Ledger()
+        has_key = any(os.environ.get(name) for name in (KEY_VARIABLE, KEYSTORE_VARIABLE))
         buyer = Buyer(
             ledger=ledger,
-            wallet=signer if signer is not None else _signer_of_environment(),
+            wallet=LocalSigner.from_env if signer is None and has_key else signer,
             budget=(budget or Budget()).strictest(Budget.from_environment()),
             max_validity=checked_validity(max_validity),
             pay_to=recipients,
@@ -407,11 +408,6 @@ def _witness_of_environment(clock: Clock) -> ChainWitness | None:
     except ConfigError as error:
         problem = f"TRADE_RPC_URL: {error.message}"
     raise ConfigError(problem, hint=settings.A_NODE)  # outside of the handler: frames of that error contain the URLs
-
-
-def _signer_of_environment() -> Callable[[], Signer] | None:
-    found = any(os.environ.get(name) for name in ("TRADE_WALLET_KEY", "TRADE_KEYSTORE"))
-    return LocalSigner.from_env if found else None
 
 
 _PAY_TO = 'write pay_to=["0x…"], with the whole address'

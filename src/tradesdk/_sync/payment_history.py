@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import builtins  # `list` is a method below
-from collections.abc import Callable, Collection, Sequence
+import sys
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, TypeVar, overload
 
-from .._http.arguments import flags, optional_identifier, required_text, seconds, whole
+from .._http.arguments import flags, optional_identifier, required_text, whole
 from .._market import ENDPOINTS
 from .._values.payment import GRACE, Payment, PaymentStage, origin_of
 from .._values.text import display, printable, without_keys
@@ -150,31 +151,27 @@ class Payments:
 
         Answers are kept in the ledger as well: `resume` returns them again if this call is interrupted.
         """
-        delivered: builtins.list[MarketResult[MarketModel]] = []
+        delivered, failed = builtins.list[MarketResult[MarketModel]](), builtins.list[tuple[Payment, TradeError]]()
         try:
-            return self._reconcile(delivered)
+            self._driver.sync_clock()
+            for payment in self._all(PaymentStage.SENT):
+                if payment.in_doubt and not payment.is_expired(self._now(payment)):
+                    try:
+                        delivered.append(self._driver.resume(payment))
+                    except TradeError as error:
+                        failed.append((self.get(payment.id), error))
+            witnessed = self._driver.proofs.settle(self._unresolved())
+            sent = self._all(PaymentStage.SENT)
+            return Reconciliation(
+                delivered=tuple(delivered),
+                failed=tuple(failed),
+                unresolved=tuple(self._unresolved()),
+                live=tuple(one for one in sent if one.is_live(self._now(one))),
+                witnessed=tuple(witnessed),
+            )
         except BaseException:
             self._driver.reopen(delivered)
             raise
-
-    def _reconcile(self, delivered: builtins.list[MarketResult[MarketModel]]) -> Reconciliation:
-        failed: builtins.list[tuple[Payment, TradeError]] = []
-        self._driver.sync_clock()
-        for payment in self._all(PaymentStage.SENT):
-            if payment.in_doubt and not payment.is_expired(self._now(payment)):
-                try:
-                    delivered.append(self._driver.resume(payment))
-                except TradeError as error:
-                    failed.append((self.get(payment.id), error))
-        witnessed = self._driver.proofs.settle(self._unresolved())
-        sent = self._all(PaymentStage.SENT)
-        return Reconciliation(
-            delivered=tuple(delivered),
-            failed=tuple(failed),
-            unresolved=tuple(self._unresolved()),
-            live=tuple(one for one in sent if one.is_live(self._now(one))),
-            witnessed=tuple(witnessed),
-        )
 
     def collect(self, payment_id: str) -> Payment:
         """Note that your program has stored the answer of a payment, with a client that has `collect=False`.
@@ -209,25 +206,6 @@ class Payments:
                 raise not_expired(payment)  # by the local clock alone it may look expired
         mark = Mark(paid=paid, now=buyer.clock.now())
         return (buyer.ledger.update(payment_id, mark)).payment
-
-    def mark_expired(self, *, paid: bool, older_than: float) -> builtins.list[Payment]:
-        """Mark all payments that expired at least `older_than` seconds ago without proof, and return them.
-
-        Those that the service calls paid (stage TAKEN) are left for `mark`.
-
-        Raises:
-            InvalidArgumentError: `older_than` is not seconds, 0 or more.
-        """
-        flags(paid=paid)
-        older_than = seconds("older_than", older_than)
-        marked: builtins.list[Payment] = []
-        for payment in self._all(PaymentStage.SENT):
-            if payment.is_expired(now := self._now(payment)) and payment.counts_until + older_than <= now:
-                try:
-                    marked.append(self.mark(payment.id, paid=paid))
-                except PaymentRefusedError:  # another process was faster
-                    continue
-        return marked
 
     def purchase_secret_ids(self) -> tuple[str | None, str]:
         """The id of the purchase secret that the ledger has for this payer, or None, and the id of this client's.
@@ -283,8 +261,8 @@ class Payments:
 
     def _unresolved(self) -> builtins.list[Payment]:
         """Payments whose outcome only the chain or a person can decide."""
-        taken = self._pages(partial(self._driver.buyer.ledger.history, stages=(PaymentStage.TAKEN,)))
-        found = [*self._all(PaymentStage.SENT, PaymentStage.ANSWERED), *taken]
+        taken = partial(self._driver.buyer.ledger.history, stages=(PaymentStage.TAKEN,), limit=sys.maxsize)
+        found = [*self._all(PaymentStage.SENT, PaymentStage.ANSWERED), *taken()]
         return [one for one in found if one.is_unresolved(self._now(one))]
 
     def _now(self, payment: Payment) -> float:
@@ -296,14 +274,5 @@ class Payments:
 
     def _all(self, *stages: PaymentStage) -> builtins.list[Payment]:
         """The payments at these stages without proof, or with a proof of only a part."""
-        return self._pages(partial(self._driver.buyer.ledger.history, stages=stages, unproven=True))
-
-    def _pages(self, history: Callable[..., builtins.list[Payment]]) -> builtins.list[Payment]:
-        found: builtins.list[Payment] = []
-        before: str | None = None
-        while True:
-            page = history(limit=200, before=before)
-            found += page
-            if len(page) < 200:
-                return found
-            before = page[-1].id
+        history = partial(self._driver.buyer.ledger.history, stages=stages, unproven=True, limit=sys.maxsize)
+        return history()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import binascii
 import re
-from copy import deepcopy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -35,12 +34,18 @@ _SIGNATURE = re.compile(r'"signature":\s*"(0x[0-9a-fA-F]+)"')
 
 
 class SignedHeader(str):
-    """The value of a payment's header. It can be cashed, so its `repr` hides it."""
+    """The value of a payment's header. It can be cashed, so its `repr` hides it, and pickles have None in its place."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
         return "'****'"
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()  # a pickle may be sent anywhere, and `resume` reads the header from the ledger
+
+    def __deepcopy__(self, memo: object) -> SignedHeader:
+        return self
 
 
 class PaymentStage(StrEnum):
@@ -93,15 +98,6 @@ class ReasonCode(StrEnum):
 
 _REFUSALS = {ReasonCode.REJECTED, ReasonCode.REFUSED, ReasonCode.NOT_RECEIVED}
 _TAKEN = {ReasonCode.SUSPECT: "probably paid", ReasonCode.TAKEN_ELSEWHERE: "paid elsewhere"}
-
-
-def counts(counted: int, amount: int, paid: bool | None, proof: PaymentProof) -> tuple[int, int]:
-    """Micro-dollars that a payment with these fields counts, and the held part. A receipt proves only its amount."""
-    if paid is None:
-        return counted, counted
-    if not paid:
-        return 0, 0
-    return counted, max(0, counted - amount) if proof is PaymentProof.RECEIPT else 0
 
 
 @show_usd(amount="amount_usd")
@@ -230,13 +226,14 @@ class Payment:
     @property
     def spent(self) -> int:
         """Micro-dollars that it counts in budgets and that are proven to be taken."""
-        counted, held = counts(self.counted, self.amount, self.paid, self.proof)
-        return counted - held
+        return self.counted - self.held if self.paid else 0
 
     @property
     def held(self) -> int:
-        """Micro-dollars that it counts in budgets without proof."""
-        return counts(self.counted, self.amount, self.paid, self.proof)[1]
+        """Micro-dollars that it counts in budgets without proof. A receipt proves only its amount."""
+        if self.paid and self.proof is PaymentProof.RECEIPT:
+            return max(0, self.counted - self.amount)
+        return self.counted if self.paid is None else 0
 
     @property
     def origin(self) -> str:
@@ -361,16 +358,6 @@ class Payment:
             return "****" if any(part in secret for part in parts for secret in secrets) else found[0]
 
         return _PIECE.sub(hide, text)
-
-    def __getstate__(self) -> list[Any]:
-        # Without the header: a pickle may be sent anywhere, and `resume` reads the header from the ledger.
-        return [None if field.name == "header" else getattr(self, field.name) for field in fields(self)]
-
-    def __copy__(self) -> Payment:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Payment:
-        return replace(self, receipt=deepcopy(self.receipt, memo))
 
     def __repr__(self) -> str:
         return (

@@ -84,9 +84,6 @@ class BatchPlan(Generic[T]):
         self._done = 0
         self._counted: dict[str, int] = {}
 
-    def _tokens_of(self, number: int) -> tuple[str, ...]:
-        return self.tokens[(number - 1) * self._size : number * self._size]
-
     def _call(self, number: int) -> MarketRequest[T]:
         # Symbols of later batches are looked up too: nothing is bought if the run cannot be finished.
         return replace(self._calls[number - 1], to_look_up=self.tokens[(number - 1) * self._size :])
@@ -112,7 +109,7 @@ class BatchPlan(Generic[T]):
         return Batch(
             number=number,
             count=self.count,
-            tokens=self._tokens_of(number),
+            tokens=self._calls[number - 1].to_look_up,
             result=result,
             spent=self.spent,
             again=result.again,
@@ -128,7 +125,7 @@ class BatchPlan(Generic[T]):
         if error.code == "taken_elsewhere" and error.response is not None:
             return False  # its caller got the response and must know first
         self._done = number
-        self.passed_over += (self._tokens_of(number),)
+        self.passed_over += (self._calls[number - 1].to_look_up,)
         payment_id = "" if error.payment is None else error.payment.id
         text = f"batch {number} of the job is passed over: %(reason)s"
         event("batch_passed_over", text, error, payment_id=payment_id)

@@ -84,19 +84,15 @@ class Budget:
         return budget
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str] | None = None) -> Budget:
+    def from_environment(cls) -> Budget:
         """The limits of `TRADE_BUDGET_PER_CALL`, `_PER_HOUR`, `_PER_DAY`, `_PER_MONTH` and `_TOTAL`.
 
         Raises:
             ConfigError: one of them is not valid; the error names it.
         """
-        environ = os.environ if environ is None else environ
-        if not isinstance(environ, Mapping):
-            message = f"environ must be a mapping, not {type(environ).__name__}"
-            raise InvalidArgumentError(message, hint="write environ=os.environ")
         limits: dict[str, int | None] = {}
         for name in LIMITS:
-            if text := environ.get(variable := f"TRADE_BUDGET_{name.upper()}"):
+            if text := os.environ.get(variable := f"TRADE_BUDGET_{name.upper()}"):
                 try:
                     limits[name] = micro_usd(variable, text.strip())
                 except InvalidArgumentError as error:

@@ -12,13 +12,14 @@ from urllib.parse import urlsplit
 from .._http.arguments import is_whole, wrong_setting
 from .._http.service_time import MAX_DIFFERENCE
 from .._http.settings import canonical_host
-from .._values.details import PaymentDetails, PriceDetails, RecipientDetails
+from .._values.details import PaymentDetails, PriceDetails
 from .._values.hints import HINTS
 from .._values.http import is_loopback
 from .._values.money import shown_usd, usd
 from .._values.payment import LONGEST_VALIDITY, NETWORK, USDC
 from .._values.text import printable
 from ..errors import ErrorCode, PaymentRefusedError
+from .messages import recipient_changed
 from .protocol import UPFRONT, Offer, Requirement
 
 SCHEME = "exact"
@@ -52,10 +53,6 @@ class _Refusal(NamedTuple):
     details: PaymentDetails | None = None
     excess: int = 0
 
-    def is_closer_than(self, other: _Refusal | None) -> bool:
-        """Whether it passed more checks; of two that are too expensive, the cheaper one is closer."""
-        return other is None or (self.step, -self.excess) > (other.step, -other.excess)
-
 
 class Limits(NamedTuple):
     """What an offer must keep to. `most`: micro-dollars; `pay_to`: the only recipients, if any."""
@@ -76,19 +73,14 @@ def choose(offer: Offer, limits: Limits) -> Requirement:
     If none is acceptable, the refusal of the one that passed most checks is raised.
     """
     check_url(limits.url)
-    best: Requirement | None = None
-    closest: _Refusal | None = None
-    for requirement in offer.accepts:
-        refusal = _refusal(offer, requirement, limits)
-        if refusal is None:
-            if best is None or _rank(requirement) < _rank(best):
-                best = requirement
-        elif refusal.is_closer_than(closest):
-            closest = refusal
-    if best is not None:
-        return best
-    if closest is None:
+    judged = [(requirement, _refusal(offer, requirement, limits)) for requirement in offer.accepts]
+    if not judged:
         raise PaymentRefusedError("the service requires payment and offers no way to pay", code="no_offer")
+    acceptable = [requirement for requirement, refusal in judged if refusal is None]
+    if acceptable:
+        return min(acceptable, key=_rank)
+    # Of two that are too expensive, the cheaper one is closer.
+    closest = max((refusal for _, refusal in judged if refusal), key=lambda one: (one.step, -one.excess))
     others = len(offer.accepts) - 1
     more = "" if not others else f" ({others} other {'offer was' if others == 1 else 'offers were'} refused as well)"
     raise PaymentRefusedError(closest.message + more, code=closest.code, hint=closest.hint, details=closest.details)
@@ -242,21 +234,15 @@ def _is_amount(value: object, amount: int) -> bool:
 
 
 def _refused_recipient(requirement: Requirement, limits: Limits) -> _Refusal | None:
-    address, trusted = requirement.pay_to, {one.lower(): one for one in limits.pay_to}
+    address = requirement.pay_to
     if not _ADDRESS.fullmatch(address) or address.lower() in _NOBODY:
         shown = printable(address, 80) or "not a text"
         return _Refusal(9, "bad_recipient", f"the recipient is {shown}, which is not an address that can be paid")
     if address.lower() == limits.payer.lower():
         return _Refusal(10, "recipient_is_payer", f"the recipient is {address}, the paying wallet itself")
-    if trusted and address.lower() not in trusted:
-        known = ", ".join(list(trusted.values())[:3])
-        return _Refusal(
-            11,
-            "recipient_changed",
-            f"the recipient is {address}, and only {printable(known, 150)} is trusted",
-            f"ask the service whether it is correct; then: client.payments.trust({address!r}), or add it to pay_to=",
-            RecipientDetails(address=address, trusted=tuple(trusted.values())),
-        )
+    if limits.pay_to and address.lower() not in {one.lower() for one in limits.pay_to}:
+        refused = recipient_changed(address, limits.pay_to)
+        return _Refusal(11, refused.code, refused.message, refused.hint, refused.details)
     return None
 
 

@@ -313,16 +313,13 @@ def blocking_error(payment: Payment) -> PaymentError:
     )
 
 
-def recipient_changed(pay_to: str, accepted: Collection[str], *, origin: str | None) -> PaymentRefusedError:
-    """The recipient is not an accepted one: one known for `origin`, or a configured one if `origin` is None."""
-    source = "pay_to= accepts" if origin is None else f"the known recipient of {printable(origin, 200)} is"
-    shown = printable(pay_to, 60)
-    remedy = "add it to pay_to=" if origin is None else f"client.payments.trust({shown!r}), or pay_to="
+def recipient_changed(address: str, trusted: Collection[str]) -> PaymentRefusedError:
+    address = printable(address, 60)
     return PaymentRefusedError(
-        f"the offer is to pay {shown}, and {source} {printable(', '.join(accepted), 400)}",
+        f"the recipient is {address}, and only {printable(', '.join([*trusted][:3]), 150)} is trusted",
         code="recipient_changed",
-        hint=f"if the new address is correct: {remedy}",
-        details=RecipientDetails(address=shown, trusted=tuple(accepted)),
+        hint=f"ask the service whether it is correct; then: client.payments.trust({address!r}), or add it to pay_to=",
+        details=RecipientDetails(address=address, trusted=tuple(trusted)),
     )
 
 

@@ -109,7 +109,8 @@ def offer_error(response: RawResponse) -> str | None:
 
     That of the offer in the header or, without one, of the JSON in the body.
     """
-    for found in (_in_header(response), _in_body(response.content)):
+    header = response.headers.get(OFFER_HEADER, "")
+    for found in (_or_empty(read_header, header), _in_body(response.content)):
         error = found.get("error")
         if isinstance(error, str) and error.strip():
             return error
@@ -123,10 +124,7 @@ def signature_of(payment: Payment) -> bytes:
 
 def is_upfront(payment: Payment) -> bool:
     """Whether the header of a payment is for a service that takes the money before it does the work."""
-    try:
-        accepted = read_header(payment.header or "").get("accepted")
-    except ValueError:
-        return False
+    accepted = _or_empty(read_header, payment.header or "").get("accepted")
     extra = accepted.get("extra") if isinstance(accepted, dict) else None
     return isinstance(extra, dict) and extra.get("paymentFlow") == UPFRONT
 
@@ -224,7 +222,7 @@ def read_header(text: str, parse: Callable[[bytes], Any] = parse_json) -> dict[s
     return _object(content, parse)
 
 
-def _object(content: bytes, parse: Callable[[bytes], Any]) -> dict[str, Any]:
+def _object(content: bytes, parse: Callable[[bytes], Any] = parse_json) -> dict[str, Any]:
     try:
         value = parse(content)
     except ValueError as error:
@@ -234,18 +232,14 @@ def _object(content: bytes, parse: Callable[[bytes], Any]) -> dict[str, Any]:
     return value
 
 
-def _in_header(response: RawResponse) -> dict[str, Any]:
-    """The offer in the header of a response; empty if there is none."""
-    try:
-        return read_header(response.headers.get(OFFER_HEADER, ""))
-    except ValueError:
-        return {}
-
-
 def _in_body(body: bytes) -> dict[str, Any]:
-    """The JSON object in the body; empty if it is not one."""
+    return _or_empty(_object, body) if len(body) <= MAX_OFFER else {}
+
+
+def _or_empty(read: Callable[[Any], dict[str, Any]], given: str | bytes) -> dict[str, Any]:
+    """The JSON object that is read; empty if it is not one."""
     try:
-        return _object(body, parse_json) if len(body) <= MAX_OFFER else {}
+        return read(given)
     except ValueError:
         return {}
 

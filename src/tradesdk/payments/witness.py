@@ -82,7 +82,6 @@ def examine(payments: Sequence[Payment]) -> Questions:
             try:
                 answers = yield from _ask(*(_state_call(payments[place], block) for place in part))
             except NodeFailedError as problem:
-                failures.append(problem)
                 answers = [problem] * len(part)
         for place, answer in zip(part, answers, strict=True):
             try:
@@ -191,7 +190,8 @@ def _ask(*calls: tuple[str, list[Any]]) -> Generator[bytes, bytes, list[Any]]:
         answers[number] = one.get("result")
         if "error" in one:
             text = f"{calls[number - 1][0]} failed with {_error(one['error'])}"
-            answers[number] = _RevertedError(text) if _is_revert(one["error"]) else NodeFailedError(text)
+            is_revert = one["error"]["code"] == 3 or one["error"]["message"].startswith("execution reverted")
+            answers[number] = _RevertedError(text) if is_revert else NodeFailedError(text)
     return [answers[number] for number in range(1, len(calls) + 1)]
 
 
@@ -201,10 +201,6 @@ def _error(error: object) -> str:
     if type(code) is not int or not isinstance(message, str):
         raise NodeFailedError("its answer has an error that is not one of JSON-RPC")
     return f"error {code}: {printable(message, 200)}"
-
-
-def _is_revert(error: Mapping[str, Any]) -> bool:
-    return bool(error["code"] == 3 or error["message"].startswith("execution reverted"))
 
 
 def _result(answer: object) -> object:

@@ -121,7 +121,7 @@ async def looked_after(market: AsyncMarketClient) -> None:
     verdict = await AsyncChainWitness("https://node.example", "https://other.example", timeout=5).check(payment)
     assert_type(verdict.outcome, Literal["paid", "unpaid", "undecided"])
     assert_type(verdict.paid, bool | None)
-    assert_type(await AsyncChainWitness("https://node.example").check_all([payment]), list[ChainVerdict])
+    assert_type(await AsyncChainWitness("https://node.example").check(payment), ChainVerdict)
     assert_type((await market.payments.resume(payment.id)).receipt, Receipt | None)
     assert_type(await market.payments.resume(payment.id), MarketResult[MarketModel])
     prices = await market.payments.resume(payment.id, TokenResults[TokenPrice])

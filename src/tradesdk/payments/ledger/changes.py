@@ -29,12 +29,13 @@ from . import errors
 from .claims import holds
 from .rules import (
     EmptyWallet,
+    NextStep,
     Sum,
     Sums,
     addresses,
     empty_of,
-    is_signable,
     limits_of,
+    next_step,
     recipient_refusal,
     recipients_of,
     refusal,
@@ -201,8 +202,7 @@ class Submit:
         if other is not None:  # after a change of keys, each name would be paid for again
             return purchase_changed(other, payer=payment.payer)
         recipients, secret, wallet = recipients_of(origin), secret_of(payment.payer), empty_of(payment.payer, origin)
-        known = addresses(settings.get(recipients))
-        refused = recipient_refusal(payment.pay_to, origin=origin, configured=self.pay_to, known=known)
+        refused = recipient_refusal(payment.pay_to, self.pay_to or addresses(settings.get(recipients)))
         if refused is not None:
             return refused
         if self.secret_id is not None and (other_id := settings.get(secret, self.secret_id)) != self.secret_id:
@@ -231,7 +231,8 @@ class Submit:
             return row is None and earlier is None
         # `Record` changes these fields too. Receipts may be stored shortened, and `Redate` changes dates.
         found = replace(row.payment, receipt=earlier.receipt, created=earlier.created)
-        return found == earlier and is_signable(found, self.over) and row.is_free_for(self.owner, self.now)
+        is_signable = next_step(found, self.over) in (NextStep.SIGN, NextStep.ASK)
+        return found == earlier and is_signable and row.is_free_for(self.owner, self.now)
 
     def _signed(self, before: Payment | None) -> Payment:
         payment, created, submissions, failed = self.payment, self.now, 1, 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import re
 import socket
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
 
 from ..._system.interrupts import failures
 
@@ -15,7 +17,7 @@ LONGEST_CLAIM = 300
 _SLACK = 30
 
 
-@functools.cache
+@cache
 def process_name(pid: int) -> str:
     """The name of a process on this machine, `host:pid`. The names of its owners begin with it and a `:`."""
     return f"{_host()}:{pid}"
@@ -54,25 +56,18 @@ def _is_running(pid: int) -> bool:
     return True
 
 
-@functools.cache
+@cache
 def _host() -> str:
     # The host name alone is not enough: process ids start over after a reboot, and two containers that do not see
     # each other's processes may share a name.
     name = socket.gethostname()
-    marks = "\0".join([name, _boot_id(), _pid_namespace()])
+    boot = _of_system(Path("/proc/sys/kernel/random/boot_id").read_text).strip()
+    marks = "\0".join([name, boot, _of_system(partial(os.readlink, "/proc/self/ns/pid"))])
     return f"{re.sub('[^A-Za-z0-9._-]', '_', name)[:60]}-{hashlib.sha256(marks.encode()).hexdigest()[:12]}"
 
 
-def _boot_id() -> str:
+def _of_system(read: Callable[[], str]) -> str:
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except failures(OSError, UnicodeDecodeError):
-        return ""
-
-
-def _pid_namespace() -> str:
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except failures(OSError):
+        return read()
+    except failures(OSError, UnicodeDecodeError):  # other systems do not have it
         return ""

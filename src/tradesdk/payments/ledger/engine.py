@@ -130,7 +130,7 @@ class Engine(ABC):
                 raise
             finally:
                 self._lock.release()
-        except (errors.UnusableLedgerError, *_OF_ROWS) as error:
+        except (LedgerError, *_OF_ROWS) as error:
             problem = self._problem(error, consequence)
             if owner is not None and problem.code == "ledger_locked":
                 self._waited.add(owner)
@@ -147,25 +147,25 @@ class Engine(ABC):
                 self._run(one.step, deadline if write else 0.0, write=True)
             except _OF_ROWS as error:
                 ledger_failed(self._problem(error, errors.DROPPED), one.payment_id)
-            except errors.UnusableLedgerError:
+            except LedgerError:
                 if write:
                     raise
                 return
             del self.late[0]
 
     def _problem(self, error: Exception, consequence: str) -> LedgerError:
-        if not isinstance(error, errors.UnusableLedgerError):
+        if not isinstance(error, LedgerError):
             is_damage = isinstance(error, errors.DamagedRowError)
             error = self.damaged(str(error)) if is_damage else errors.failed(self.shown, str(error))
-        found = LedgerError(f"{error.what}; {consequence}", code=error.code, hint=error.hint)
+        found = LedgerError(f"{error.message}; {consequence}", code=error.code, hint=error.hint)
         found.__cause__ = error.__cause__
         return found
 
     @abstractmethod
     def _run(self, step: Callable[[Transaction], T], deadline: float, *, write: bool) -> T:
-        """Run `step` in a transaction, and commit if it does not raise; `UnusableLedgerError` if that fails."""
+        """Run `step` in a transaction, and commit if it does not raise; `LedgerError` if that fails."""
 
-    def damaged(self, what: str) -> errors.UnusableLedgerError:
+    def damaged(self, what: str) -> LedgerError:
         """The problem with a database that is damaged."""
         return errors.damaged(self.shown, what)
 
@@ -215,7 +215,6 @@ class SqliteEngine(Engine):
         self.blocks = path is not None
         self._path = path
         self._sync = sync
-        self._busy = -1
         self._db: sqlite3.Connection | None = None
         self._opened: tuple[int, int, bool] | None = None
         self._real = ""
@@ -289,12 +288,8 @@ class SqliteEngine(Engine):
             db = open_file(self._real, sync=self._sync, timeout=left(deadline))
             db.row_factory = _to_row
             self._opened = _identity(self._path)
-            self._busy = -1
             self._db = db
-        busy = math.ceil(left(deadline) * 1000)
-        if busy != self._busy:
-            self._db.execute(f"PRAGMA busy_timeout = {busy}")
-            self._busy = busy
+        self._db.execute(f"PRAGMA busy_timeout = {math.ceil(left(deadline) * 1000)}")
         return self._db
 
     def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""Errors of ledgers: what failed, the consequence for the call, and what to do."""
+"""Errors of ledgers: what failed, and what to do. `Engine.run` adds the consequence for the call."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import shlex
 import sqlite3
 
 from ..._values.hints import of_file
-from ..._values.text import printable, without_keys
-from ...errors import ErrorCode, InvalidArgumentError, PaymentRefusedError
+from ..._values.text import printable
+from ...errors import LedgerError
 
 NOTHING_SENT = "nothing was sent"
 NOTHING_CHANGED = "nothing has changed"
@@ -27,25 +27,15 @@ _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
-class UnusableLedgerError(Exception):
-    """A ledger cannot be used. `Engine.run` makes a `LedgerError` of it, with the consequence for the call."""
-
-    def __init__(self, code: ErrorCode, what: str, hint: str) -> None:
-        super().__init__(what)
-        self.code: ErrorCode = code
-        self.what = what
-        self.hint = hint
-
-
 class DamagedRowError(Exception):
     """A row has values that no release writes."""
 
 
-class RefusedRowError(UnusableLedgerError):
+class RefusedRowError(LedgerError):
     """The database refuses this row; others can still be written."""
 
 
-def from_sqlite(error: sqlite3.Error, path: str) -> UnusableLedgerError:
+def from_sqlite(error: sqlite3.Error, path: str) -> LedgerError:
     """The problem of the ledger at `path`."""
     code = getattr(error, "sqlite_errorcode", None)  # None: Python could not decode what it read
     kind = sqlite3.SQLITE_CORRUPT if code is None else code & 0xFF
@@ -69,10 +59,10 @@ def from_sqlite(error: sqlite3.Error, path: str) -> UnusableLedgerError:
     # No hint at TRADE_HOME: another file would know nothing of these budgets and payments.
     hint = "check that disk and its free space" if is_io else _CHECK_DISK
     is_of_row = isinstance(error, sqlite3.IntegrityError | sqlite3.DataError)
-    return failed(path, what, hint, RefusedRowError if is_of_row else UnusableLedgerError)
+    return failed(path, what, hint, RefusedRowError if is_of_row else LedgerError)
 
 
-def from_os(error: OSError, path: str) -> UnusableLedgerError:
+def from_os(error: OSError, path: str) -> LedgerError:
     """The problem when the system cannot create the folder or a file."""
     if error.errno in _REFUSED:
         return _read_only(path)
@@ -81,53 +71,43 @@ def from_os(error: OSError, path: str) -> UnusableLedgerError:
     return failed(path, error.strerror or str(error), of_file(error, _CHECK_DISK))
 
 
-def locked(path: str) -> UnusableLedgerError:
+def locked(path: str) -> LedgerError:
     what = f"the ledger {_shown(path)} is locked by another process or thread"
-    return UnusableLedgerError("ledger_locked", what, "try again in a moment")
+    return LedgerError(what, code="ledger_locked", hint="try again in a moment")
 
 
-def _read_only(path: str) -> UnusableLedgerError:
-    return UnusableLedgerError(
-        "ledger_read_only",
+def _read_only(path: str) -> LedgerError:
+    return LedgerError(
         f"the ledger {_shown(path)} is read-only",
-        "make the file and its folder writable, or set TRADE_HOME to another folder",
+        code="ledger_read_only",
+        hint="make the file and its folder writable, or set TRADE_HOME to another folder",
     )
 
 
-def damaged(path: str, what: str) -> UnusableLedgerError:
-    return UnusableLedgerError(
-        "ledger_damaged",
+def damaged(path: str, what: str) -> LedgerError:
+    return LedgerError(
         f"{_shown(path)} is damaged or not a ledger ({printable(what, 200)})",
-        "restore a backup; or, to start over without its payments and budgets, move it away, with "
+        code="ledger_damaged",
+        hint="restore a backup; or, to start over without its payments and budgets, move it away, with "
         f"{_shown(path)}-signed if that file exists",
     )
 
 
-def lost(path: str, mark: str) -> UnusableLedgerError:
-    return UnusableLedgerError(
-        "ledger_lost",
+def lost(path: str, mark: str) -> LedgerError:
+    return LedgerError(
         f"the ledger {_shown(path)} is missing or empty, although payments were signed with it",
-        f"restore it, with {_shown(path)}-wal if you have that; or, to start over, remove {_shown(mark)}: its payments "
-        "and budgets are lost then, and a call whose payment had an unknown outcome is paid for again",
+        code="ledger_lost",
+        hint=f"restore it, with {_shown(path)}-wal if you have that; or, to start over, remove {_shown(mark)}: its "
+        "payments and budgets are lost then, and a call whose payment had an unknown outcome is paid for again",
     )
 
 
-def emptied(shown: str) -> UnusableLedgerError:
+def emptied(shown: str) -> LedgerError:
     """The problem with a database whose tables exist but are empty."""
-    return UnusableLedgerError("ledger_lost", f"the ledger {shown} has lost its content", "restore a backup")
+    return LedgerError(f"the ledger {shown} has lost its content", code="ledger_lost", hint="restore a backup")
 
 
-def clocks_differ(shown: str, seconds: int) -> PaymentRefusedError:
-    """The refusal of a machine whose clock differs from the database's."""
-    return PaymentRefusedError(
-        f"this machine's clock is {abs(seconds)} s {'behind' if seconds > 0 else 'ahead of'} that of {shown}, and "
-        "budgets go by it",
-        code="clock_difference",
-        hint="correct this machine's clock",
-    )
-
-
-def other_version(path: str, version: int, ours: int, *, is_file: bool = True) -> UnusableLedgerError:
+def other_version(path: str, version: int, ours: int, *, is_file: bool = True) -> LedgerError:
     """The problem with a ledger that another release wrote."""
     shown = _shown(path)
     if version > ours:
@@ -139,47 +119,28 @@ def other_version(path: str, version: int, ours: int, *, is_file: bool = True) -
             hint += f"move it away, and a new one begins: mkdir {old} && mv {shlex.quote(shown)}* {old}"
         else:
             hint += "use another database or schema, where a new one begins"
-    return UnusableLedgerError(
-        "ledger_version",
+    return LedgerError(
         f"the ledger {shown} is {'newer' if version > ours else 'older'} than this release: it has version {version}, "
         f"and only version {ours} is read",
-        hint,
+        code="ledger_version",
+        hint=hint,
     )
 
 
-def exposed(path: str) -> UnusableLedgerError:
-    return UnusableLedgerError(
-        "ledger_exposed",
+def exposed(path: str) -> LedgerError:
+    return LedgerError(
         f"the ledger {_shown(path)} is readable by other users, and belongs to another user",
-        "it holds signed payments: its owner must run chmod 600 on it",
+        code="ledger_exposed",
+        hint="it holds signed payments: its owner must run chmod 600 on it",
     )
 
 
-def _full(path: str) -> UnusableLedgerError:
+def _full(path: str) -> LedgerError:
     return failed(path, "no space is left on the disk", "free space on that disk")
 
 
-def failed(
-    path: str, what: str, hint: str = _CHECK_DISK, kind: type[UnusableLedgerError] = UnusableLedgerError
-) -> UnusableLedgerError:
-    return kind("ledger_failed", f"the ledger {_shown(path)} failed: {printable(what, 300)}", hint)
-
-
-def gone(payment_id: str) -> UnusableLedgerError:
-    """The problem when a payment that a call wrote down is missing."""
-    what = f"payment {_typed(payment_id)} is no longer in the ledger"
-    return UnusableLedgerError("ledger_failed", what, "another ledger may have taken its place")
-
-
-def no_payment(payment_id: str) -> InvalidArgumentError:
-    """The error for an id without a payment."""
-    return InvalidArgumentError(
-        f"no payment {_typed(payment_id)} is in this ledger", hint="see which there are: history()"
-    )
-
-
-def _typed(payment_id: str) -> str:
-    return printable(without_keys(payment_id), 60)
+def failed(path: str, what: str, hint: str = _CHECK_DISK, kind: type[LedgerError] = LedgerError) -> LedgerError:
+    return kind(f"the ledger {_shown(path)} failed: {printable(what, 300)}", code="ledger_failed", hint=hint)
 
 
 def _shown(path: str) -> str:

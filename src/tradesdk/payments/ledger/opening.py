@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import os
 import sqlite3
 import stat
@@ -73,18 +71,8 @@ def _size(path: str) -> int:
 def open_memory() -> sqlite3.Connection:
     """Connect to a new ledger in memory."""
     db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    if hasattr(db, "deserialize"):  # some builds of SQLite lack it; creating the tables takes twenty times as long
-        db.deserialize(_empty())
-    else:
-        _create_tables(db, "in memory")
+    _create_tables(db, "in memory")
     return db
-
-
-@functools.cache
-def _empty() -> bytes:
-    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
-        _create_tables(db, "in memory")
-        return db.serialize()
 
 
 def _create(path: str) -> bool:

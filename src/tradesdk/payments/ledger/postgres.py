@@ -12,7 +12,7 @@ from ..._postgres.session import is_ours
 from ..._system.clock import SystemClock
 from ..._system.semaphore import Semaphore
 from ..._values.row import Row
-from ...errors import ErrorCode
+from ...errors import ErrorCode, LedgerError
 from . import errors
 from . import schema as sql
 from .engine import Engine, StaleRowError, T, Transaction
@@ -22,14 +22,11 @@ _CODES: dict[Kind, ErrorCode] = {
     "denied": "ledger_denied",
     "not_durable": "ledger_not_durable",
     "version": "ledger_version",
-    "encoding": "ledger_failed",
     "read_only": "ledger_read_only",
     "lost": "ledger_lost",
     "locked": "ledger_locked",
-    "stale": "ledger_failed",
-    "refused": "ledger_failed",
-    "failed": "ledger_failed",
 }
+"""Others are `ledger_failed`."""
 _WORDS = (
     ("seq INTEGER PRIMARY KEY", "seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
     ("INTEGER", "BIGINT"),
@@ -88,8 +85,8 @@ class PostgresEngine(Engine):
         super().forked()
         self._lock = Semaphore(1)  # a thread of the parent may hold the old one
 
-    def damaged(self, what: str) -> errors.UnusableLedgerError:
-        return errors.UnusableLedgerError("ledger_damaged", f"{self.shown} is damaged ({what})", "restore a backup")
+    def damaged(self, what: str) -> LedgerError:
+        return LedgerError(f"{self.shown} is damaged ({what})", code="ledger_damaged", hint="restore a backup")
 
     def _run(self, step: Callable[[PostgresTransaction], T], deadline: float, *, write: bool) -> T:
         transaction = PostgresTransaction(self, deadline, write=write)
@@ -101,9 +98,9 @@ class PostgresEngine(Engine):
         except UnusableServerError as error:
             found: Exception = StaleRowError()
             if error.kind != "stale":
-                kind = errors.RefusedRowError if error.kind == "refused" else errors.UnusableLedgerError
+                kind = errors.RefusedRowError if error.kind == "refused" else LedgerError
                 self.is_marked = False
-                found = kind(_CODES[error.kind], f"the ledger {error.what}", error.hint)
+                found = kind(f"the ledger {error.what}", code=_CODES.get(error.kind, "ledger_failed"), hint=error.hint)
         finally:
             self._end()
         raise found  # outside of the handler: that error's frames contain what was to be written

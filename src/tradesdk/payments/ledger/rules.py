@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from ..._values.payment import GRACE, LONGEST_VALIDITY, Payment, PaymentProof, PaymentStage, counts
+from ..._values.payment import GRACE, LONGEST_VALIDITY, Payment, PaymentProof, PaymentStage
 from ...errors import PaymentRefusedError
 from ..budget import Budget, LimitName, Spending, WindowSpending
 from ..messages import no_budget, over_budget, over_total, recipient_changed, wallet_empty
@@ -74,11 +74,6 @@ def next_step(payment: Payment | None, over: float) -> NextStep:
     return NextStep.COLLECT if is_kept else NextStep.REFUSE
 
 
-def is_signable(payment: Payment, over: float) -> bool:
-    """Whether the nonce of an earlier payment may be signed again."""
-    return next_step(payment, over) in (NextStep.SIGN, NextStep.ASK)
-
-
 # Settings: text by name.
 
 
@@ -124,11 +119,8 @@ class EmptyWallet:
         """Read the setting `empty_of`. Raises `ValueError` for a text that no release writes."""
         payment, since, tried = text.split(" ")
         found = cls(payment, float(since), float(tried))
-        try:
-            for time in (found.since, found.tried):
-                datetime.fromtimestamp(time + ASKED_FOR, UTC)
-        except (OverflowError, OSError):
-            raise ValueError("not a time") from None
+        if not (abs(found.since) < END and abs(found.tried) < END):
+            raise ValueError("not a time")
         return found
 
     def __str__(self) -> str:
@@ -179,9 +171,13 @@ def with_address(text: str | None, address: str) -> str:
 # What counts.
 
 
-def signed(payment: Payment) -> tuple[int, int]:
-    """Micro-dollars that it counts by its signatures, and the part that is held, as it has no proof."""
-    return counts(payment.counted, payment.amount, payment.paid, payment.proof)
+Sum = tuple[int, int]
+"""What counts, and the part that is held, in micro-dollars."""
+
+
+def signed(payment: Payment) -> Sum:
+    """What it counts by its signatures."""
+    return 0 if payment.paid is False else payment.counted, payment.held
 
 
 def to_count(earlier: Payment | None, amount: int) -> int:
@@ -192,10 +188,6 @@ def to_count(earlier: Payment | None, amount: int) -> int:
     if earlier is None or (earlier.paid is False and earlier.proof is PaymentProof.CHAIN):
         return amount
     return max(earlier.counted, amount)
-
-
-Sum = tuple[int, int]
-"""What counts, and the part that is held, in micro-dollars."""
 
 
 def _month(second: int) -> int:
@@ -354,14 +346,10 @@ _ORDER: tuple[LimitName, ...] = ("per_call", "total", "per_month", "per_day", "p
 """Limits that free up by themselves come last: if two limits refuse, the lasting one is reported."""
 
 
-def recipient_refusal(
-    pay_to: str, *, origin: str, configured: Sequence[str], known: Sequence[str]
-) -> PaymentRefusedError | None:
-    """The refusal of a recipient that is neither configured nor, if none is configured, known for `origin`."""
-    accepted = configured or known
-    if not accepted or pay_to.lower() in {address.lower() for address in accepted}:
-        return None
-    return recipient_changed(pay_to, accepted, origin=None if configured else origin)
+def recipient_refusal(pay_to: str, accepted: Sequence[str]) -> PaymentRefusedError | None:
+    """The refusal of a recipient that is not accepted, if others are."""
+    is_accepted = not accepted or pay_to.lower() in {address.lower() for address in accepted}
+    return None if is_accepted else recipient_changed(pay_to, accepted)
 
 
 def total_refusal(amount: int, max_total: int | None, run: Sum | None) -> PaymentRefusedError | None:

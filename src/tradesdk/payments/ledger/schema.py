@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import cache, partial
+from functools import cache
 from operator import attrgetter
 from types import NoneType
 from typing import Any, TypeVar
@@ -21,12 +21,11 @@ from ..._values.payment import (
     ReasonCode,
     Receipt,
     SignedHeader,
-    counts,
     origin_of,
 )
 from ..._values.row import Row
 from .errors import DamagedRowError
-from .rules import END, UNITS, Sum, Sums, by_name, moved, place
+from .rules import END, UNITS, Sum, Sums, by_name, moved
 
 T = TypeVar("T")
 Statement = tuple[str, Sequence[object]]
@@ -187,8 +186,6 @@ SUMS = " UNION ALL ".join(
         f"{ALL_SUMS} WHERE unit = '{UNITS[-1]}'",
     ]
 )
-COUNTS = ("counts_until", "counted", "paid", "proof", "amount")
-COUNTED = f"SELECT {', '.join(COUNTS)} FROM payments WHERE {_COUNTS}"  # noqa: S608
 
 SETTINGS = "SELECT name, value FROM settings"
 
@@ -244,13 +241,6 @@ def payment_of(row: Row) -> Payment:
     return read(to_payment, row)
 
 
-def sums_of(rows: Sequence[Row], now: float) -> Sums:
-    found: dict[str, dict[int, Sum]] = {unit: {} for unit in UNITS}
-    for (unit, at), sums in by_place(rows):
-        found[unit][at] = sums
-    return Sums(now, tuple(found.values()))
-
-
 def by_place(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, int], Sum]]:
     """Sums by unit and number."""
     for unit, *numbers in rows:
@@ -260,17 +250,13 @@ def by_place(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, int], Sum]]:
         yield (unit, at), (spent, held)
 
 
-def wrong_sums(rows_that_count: Sequence[Row], sums: Sequence[Row]) -> int:
-    """How many sums differ from those of the payments. The rows are those of `COUNTED` and `ALL_SUMS`."""
+def wrong_sums(payments: Iterable[Payment], sums: Sequence[Row]) -> int:
+    """How many sums differ from those of all payments. The rows are those of `ALL_SUMS`."""
     left = dict(by_place(sums))
-    for row in rows_that_count:
-        until, counted, paid, proof, amount = (
-            read(partial(checked, name), one) for name, one in zip(COUNTS, row, strict=True)
-        )
-        spent, held = counts(counted, amount, paid, read(PaymentProof, proof))
-        for at in zip(UNITS, place(until), strict=True):
+    for payment in payments:
+        for at, (counted, held) in moved(None, payment).items():
             had, had_held = left.get(at, (0, 0))
-            left[at] = had - spent, had_held - held
+            left[at] = had - counted, had_held - held
     return sum(rest != (0, 0) for rest in left.values())
 
 
@@ -283,7 +269,10 @@ def run_sum(rows: Sequence[Row]) -> Sum:
 
 
 def accounts_of(now: float, sums: Sequence[Row], settings: Sequence[Row]) -> tuple[Sums, dict[str, str]]:
-    return sums_of(sums, now), read(by_name, settings)
+    found: dict[str, dict[int, Sum]] = {unit: {} for unit in UNITS}
+    for (unit, at), one in by_place(sums):
+        found[unit][at] = one
+    return Sums(now, tuple(found.values())), read(by_name, settings)
 
 
 def read(load: Callable[[Any], T], stored: Any) -> T:

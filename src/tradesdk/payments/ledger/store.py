@@ -27,6 +27,7 @@ from ..._postgres.server import SCHEMA, server
 from ..._values.frames import hides_locals
 from ..._values.payment import Payment, PaymentStage
 from ..._values.row import Row
+from ..._values.text import printable, without_keys
 from ...errors import InvalidArgumentError, LedgerError, PaymentError, PaymentRefusedError
 from ..budget import Budget, Spending
 from . import errors, rules
@@ -163,7 +164,8 @@ class Ledger:
             if before is not None:
                 (found,) = db.read((sql.SEQ, (before,)))
                 if not found:
-                    raise errors.no_payment(before)
+                    what = f"no payment {printable(without_keys(before), 60)} is in this ledger"
+                    raise InvalidArgumentError(what, hint="see which there are: history()")
                 seq = found[0][0]
             if not stages and not unproven:
                 (rows,) = db.read((sql.NEWEST, (seq, most)))
@@ -264,8 +266,10 @@ class Ledger:
         def step(db: Transaction) -> LedgerRow | PaymentRefusedError | None:
             nonlocal is_first
             rows, sums, settings, *more = db.read(*reads)
-            if abs(self._engine.ahead) > MAX_AHEAD:
-                raise errors.clocks_differ(self._engine.shown, self._engine.ahead)
+            if abs(ahead := self._engine.ahead) > MAX_AHEAD:
+                side = f"{abs(ahead)} s {'behind' if ahead > 0 else 'ahead of'} that of {self._engine.shown}"
+                problem = f"this machine's clock is {side}, and budgets go by it"
+                raise PaymentRefusedError(problem, code="clock_difference", hint="correct this machine's clock")
             counted, named = sql.accounts_of(now, sums, settings)
             row = self._row(rows[0]) if rows else None
             others = more.pop() if payment.purchase is not None else ()
@@ -338,7 +342,8 @@ class Ledger:
             if row is not None and (found is None or found.payment.signatures < row.payment.signatures):
                 found = row  # the database was restored from a backup since
             if found is None:
-                raise errors.gone(payment_id)
+                what = f"payment {printable(without_keys(payment_id), 60)} is no longer in the ledger"
+                raise LedgerError(what, code="ledger_failed", hint="another ledger may have taken its place")
             if written is not None and found == written:  # it is written; only the response was lost
                 return written
             if run:
@@ -424,15 +429,15 @@ class Ledger:
         """
 
         def read(db: Transaction) -> None:
-            *found, rows_that_count, sums = db.read(*self._engine.checks, (sql.COUNTED, ()), (sql.ALL_SUMS, ()))
+            everything = sql.NEWEST, (_NEWEST, _NEWEST)
+            *found, payments, sums = db.read(*self._engine.checks, everything, (sql.ALL_SUMS, ()))
             problems = [str(text) for rows in found for (text,) in rows if text != "ok"]
-            if wrong := sql.wrong_sums(rows_that_count, sums):
+            if wrong := sql.wrong_sums(map(sql.payment_of, payments), sums):
                 problems.append(f"{wrong} sums are not those of its payments")
             if problems:
                 raise self._engine.damaged("; ".join(problems))
 
         self._engine.run(read)
-        self.history(limit=_NEWEST)
         self.spending(Budget.unlimited(), now=rules.END)
 
     def close(self) -> None:

@@ -166,7 +166,10 @@ def _password_of_file(keystore: str) -> str:
 
 
 def _read(file: Path, shown: str) -> dict[str, Any]:
-    """The document in a keystore file, after checking that it is one and that only its owner may read it."""
+    """The document in a keystore file, after checking that it is one and that only its owner may read it.
+
+    The file may hold a bare key, so its callers hide the locals of frames.
+    """
     try:
         # Opening a pipe must not block. The open file is checked, so what is checked is what is read.
         with open(file, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as stream:
@@ -185,11 +188,6 @@ def _read(file: Path, shown: str) -> dict[str, Any]:
     except failures(OSError) as error:
         message = f"the keystore {shown} cannot be read: {error.strerror}"
         raise ConfigError(message, code="invalid_keystore", hint=of_file(error)) from None
-    return _parsed(content, shown)
-
-
-def _parsed(content: bytes, shown: str) -> dict[str, Any]:
-    """The document in a file. The file may hold a bare key, so its callers hide the locals of frames."""
     found = None
     if len(content) <= _MOST_BYTES:
         with contextlib.suppress(ValueError):

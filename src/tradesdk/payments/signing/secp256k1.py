@@ -107,12 +107,9 @@ def looks_like_a_key(text: object) -> bool:
 
 
 def key_bytes(key: object, where: str = "") -> bytes:
-    """The 32 bytes of a key: 32 bytes, or 64 hexadecimal digits with or without 0x.
+    """The 32 bytes of a key: 32 bytes, or 64 hexadecimal digits with or without 0x. Errors say `where` it comes from.
 
     Its callers hide the locals of frames (`hides_locals`), as the key is in them.
-
-    Raises:
-        ConfigError: what is wrong with it, after `where` it comes from, without showing it.
     """
     if isinstance(key, str):
         match = _HEX_KEY.fullmatch(bare_key(key))
