@@ -119,7 +119,7 @@ class EmptyWallet:
         """Read the setting `empty_of`. Raises `ValueError` for a text that no release writes."""
         payment, since, tried = text.split(" ")
         found = cls(payment, float(since), float(tried))
-        if not (abs(found.since) < END and abs(found.tried) < END):
+        if not (0 <= found.since < END and 0 <= found.tried < END):
             raise ValueError("not a time")
         return found
 
