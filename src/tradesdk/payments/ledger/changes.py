@@ -259,11 +259,11 @@ class Submit:
 
     def undo(self) -> Record:
         """The change to write later if it is unknown whether this one was written: the signature was not sent."""
-        earlier = self.earlier
+        before = self.earlier or self.payment
         return Record(
-            report=(Tries() if earlier is None else Tries.after(earlier)).unsent("interrupted"),
+            report=Tries(before).end(),
             signatures=self.payment.signatures + 1,
-            before=earlier or self.payment,
+            before=before,
             owner=self.owner,
             now=self.now,
         )
@@ -313,12 +313,7 @@ class Resubmit(LedgerChange):
     def undo(self, row: LedgerRow) -> LedgerChange | None:
         if row.owner == self.owner:  # the call's end undoes it, and one submission too many does no harm
             return None
-        return Record(
-            report=Tries.after(row.payment).unsent("interrupted"),
-            signatures=self.signatures,
-            owner=self.owner,
-            now=self.now,
-        )
+        return Record(report=Tries(row.payment).end(), signatures=self.signatures, owner=self.owner, now=self.now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,9 +322,8 @@ class Record(LedgerChange):
 
     Attributes:
         report: about the signature with the number `signatures`; None: nothing.
-        before: the payment before that signature, to restore if it was not sent.
+        before: the payment before the call signed or resent it, to restore if the signature was not sent.
         empty: what the call knew of an empty wallet.
-        goes_on: whether the claim stays, as the call resends the payment.
         collected: True: the caller has the answer, so no other unnamed call gets it; if it was collected before, the
             row is not `mine`. False: the caller did not get it after all, so the next equal call does.
         keep: whether the ledger keeps a collected answer; with a name it always does.
@@ -340,7 +334,6 @@ class Record(LedgerChange):
     signatures: int = 0
     before: Payment | None = None
     empty: EmptyWallet | None = None
-    goes_on: bool = False
     collected: bool | None = None
     keep: bool = False
     reply: bytes | None = None
@@ -348,8 +341,6 @@ class Record(LedgerChange):
     def __call__(self, row: LedgerRow) -> LedgerRow:
         if self.report is not None:
             row = self._recorded(row, self.report)
-        if self.goes_on:
-            return row
         payment, mine = row.payment, False
         if payment.stage is ANSWERED and self.collected is not None:
             mine = self.collected and payment.waits
@@ -376,7 +367,7 @@ class Record(LedgerChange):
             changes["settle_failed"] = self.signatures
         if not report.sent:
             changes["submissions"] = payment.submissions - 1
-            if (before := self.before) is not None:
+            if (before := self.before) is not None and before.signatures != self.signatures:
                 handed_over = 0 if before.paid is False else before.submissions
                 if payment.submissions == handed_over + 1:  # a higher number: it was resent since
                     changes |= {"submissions": before.submissions, "signatures": self.signatures}
