@@ -85,7 +85,7 @@ def wanted(payment: Payment | None = None, budget: Budget = PLENTY, **changes: A
         "over": 0.0,
         "now": NOW,
     }
-    return Submit(payment=payment, origin=payment.origin, budget=budget, **{**values, **changes})
+    return Submit(payment=payment, budget=budget, **{**values, **changes})
 
 
 def submit(store: Ledger, payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Payment | None:

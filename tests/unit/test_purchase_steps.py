@@ -53,7 +53,7 @@ from ._ledger import claim, draft, release, submitted, told
 from ._offers import offer_2, prices
 
 CALL = market.token_prices(TWO)
-INTENT = PurchaseIntent(origin=BASE, url=BASE + CALL.request.target, call=CALL)
+INTENT = PurchaseIntent(base_url=BASE, call=CALL)
 
 
 class Driver:
@@ -68,6 +68,7 @@ class Driver:
         self.verdict = Verified(is_asked=False)
         self.buyer = Buyer(
             ledger=self.ledger,
+            origin=BASE,
             wallet=LocalSigner.from_key("0x" + "11" * 32),
             budget=Budget(total="0.06"),
             max_validity=120,

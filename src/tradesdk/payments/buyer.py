@@ -43,17 +43,20 @@ if TYPE_CHECKING:
 class PurchaseIntent:
     """A call that may have to be paid for. Amounts are micro-dollars.
 
-    `origin`: the service's origin. `resumed`: the payment to resend, or to read the answer of; then nothing is signed.
+    `resumed`: the payment to resend, or to read the answer of; then nothing is signed.
     """
 
-    origin: str
-    url: str
+    base_url: str
     call: MarketRequest[Any]
     max_price: int | None = None
     name: str | None = None
     run: str | None = None
     max_total: int | None = None
     resumed: Payment | None = None
+
+    @property
+    def url(self) -> str:
+        return self.base_url + self.call.request.target
 
     @property
     def body(self) -> bytes:
@@ -96,6 +99,7 @@ class Buyer:
 
     Attributes:
         ledger: where payments are written down.
+        origin: the service's origin.
         wallet: the signer, or a function that returns it at the first use; None: nothing can be paid.
         budget: the client's limits, besides the ledger's.
         max_validity: at most this many seconds of validity.
@@ -108,6 +112,7 @@ class Buyer:
     """
 
     ledger: Ledger
+    origin: str
     wallet: Signer | Callable[[], Signer] | None
     budget: Budget
     max_validity: int
@@ -212,7 +217,7 @@ def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Over
         max_price=intent.max_price,
         run=intent.run,
         payment_id=None if resumed is None else resumed.id,
-        wallet="" if whose is None else empty_of(whose, intent.origin),
+        wallet="" if whose is None else empty_of(whose, buyer.origin),
     )
 
 
@@ -227,10 +232,10 @@ def check_wallet(
     most = intent.call.price if intent.max_price is None else min(intent.call.price, intent.max_price)
     buyer.asks_balance = balance is not None and balance < most  # a node that failed is not asked at each call
     if balance is not None and balance < most:
-        raise balance_too_small(buyer.payer, intent.origin, most, balance)
+        raise balance_too_small(buyer.payer, buyer.origin, most, balance)
     if balance is None and empty is not None:
         payment_id = None if earlier is None else earlier.id
-        refused = empty.refusal(payment_id, buyer.clock.now(), payer=buyer.payer, service=intent.origin, amount=most)
+        refused = empty.refusal(payment_id, buyer.clock.now(), payer=buyer.payer, service=buyer.origin, amount=most)
         if refused is not None:
             raise refused
     return balance is not None
@@ -241,7 +246,7 @@ def guarded(
 ) -> Terms:
     """The cheapest acceptable requirement of an offer."""
     most = intent.call.price if intent.max_price is None else intent.max_price
-    accepted = buyer.pay_to or tuple(addresses(settings.get(recipients_of(intent.origin))))
+    accepted = buyer.pay_to or tuple(addresses(settings.get(recipients_of(buyer.origin))))
     limits = Limits(intent.url, buyer.payer, most, buyer.max_validity, accepted, buyer.allow_upfront)
     return Terms(earlier, offer, choose(offer, limits))
 
@@ -315,7 +320,6 @@ def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, own
         payment=payment,
         header=header,
         earlier=terms.earlier,
-        origin=intent.origin,
         budget=buyer.budget,
         pay_to=tuple(buyer.pay_to),
         secret_id=None if secret is None else secret.id,

@@ -180,7 +180,8 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
             if found is None and resumed is not None:
                 found = LedgerRow(resumed)  # the payment is missing: the database was restored from a backup
             if found is None:
-                if over := total_refusal(intent.call.price, intent.max_total, seen.run):
+                most = intent.max_total
+                if most is not None and (over := total_refusal(intent.call.price, most, seen.run)) is not None:
                     raise over  # before anything is requested
             else:
                 payment = found.payment

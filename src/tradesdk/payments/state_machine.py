@@ -197,7 +197,7 @@ class Tries:
         if meaning is REFUSED and is_upfront(payment):
             meaning = OPEN  # the money may have been taken before the work
         says_no = meaning.refused or report.failure.status == 402
-        sent, in_doubt = report.sent or self.shown, self.in_doubt
+        sent = report.sent or self.shown
         handed_over = self.shown or self.before.submissions > 0 or any(one.sent for one in self.reports)
         if meaning.unsettled and self.expired:
             meaning = OPEN  # an expired signature cannot be settled
@@ -207,7 +207,6 @@ class Tries:
         elif meaning.unsettled and payment.settle_failed not in (0, payment.signatures):
             meaning = SUSPECT
         elif meaning.resends:
-            in_doubt |= sent
             bare = sum(one.meaning is BARE for one in (*self.reports, report))
             if report.failure.cause is not FailureCause.HOPELESS and (
                 resends < min(MAX_RESENDS, policy.max_retries) and bare <= MAX_RESENDS_NO_REASON
@@ -216,7 +215,7 @@ class Tries:
                 in_time = named.server <= policy.max_server_wait and named.seconds <= time_left
                 if in_time and at + named.seconds + MARGIN < payment.valid_before:
                     wait = named.seconds
-        if in_doubt and meaning.refused:
+        if meaning.refused and (self.in_doubt or (sent and meaning.resends)):
             meaning = OPEN  # maybe refused because it was taken already
         if meaning in (OPEN, BARE) and any(one.meaning.unsettled for one in self.reports):
             meaning = UNSETTLED

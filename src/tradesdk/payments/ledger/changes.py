@@ -151,9 +151,8 @@ class Submit:
         payment: as it was signed: a new one, or `earlier` with new terms.
         header: its header.
         earlier: the payment whose nonce it signs again, as it was seen.
-        origin: the service's.
         budget: the limits of the call, besides the ledger's.
-        pay_to: the only recipients; empty: those known for the origin. If none is known, this one is remembered.
+        pay_to: the only recipients; empty: those known for the service. If none is known, this one is remembered.
         secret_id: of a named purchase: the id of its secret, which must be the one that the ledger knows, or the first.
         owner: the call, which then has claimed it until `until`, in Unix seconds by the local clock.
         over: the service's time until which a signature is too old to be sent.
@@ -167,7 +166,6 @@ class Submit:
     payment: Payment
     header: SignedHeader
     earlier: Payment | None
-    origin: str
     budget: Budget
     pay_to: Sequence[str] = ()
     secret_id: str | None = None
@@ -197,7 +195,7 @@ class Submit:
         """
         if not self._is_next(row):
             return None
-        payment, before, origin = self.payment, None if row is None else row.payment, self.origin
+        payment, before, origin = self.payment, None if row is None else row.payment, self.payment.origin
         if other is not None:  # after a change of keys, each name would be paid for again
             return purchase_changed(other, payer=payment.payer)
         recipients, secret, wallet = recipients_of(origin), secret_of(payment.payer), empty_of(payment.payer, origin)
