@@ -156,7 +156,7 @@ class AsyncPurchaseDriver:
     async def _in_turn(self, intent: PurchaseIntent) -> MarketResult[Any]:
         """Wait until no other call of this client makes the same purchase, if it may have to be paid for."""
         give_up = self._deadline()
-        if intent.resumed is None and (self.buyer.wallet is None or not (intent.call.price or intent.max_price)):
+        if intent.is_free:
             return await self._drive(steps.purchase, intent, give_up)
         equal = self._locks.of(intent.key)
         if not await equal.acquire(self.session.deadline):

@@ -63,6 +63,11 @@ class PurchaseIntent:
         return self.call.request.body or b""
 
     @property
+    def is_free(self) -> bool:
+        """Whether nothing may be paid, so that neither wallet nor ledger is needed."""
+        return self.resumed is None and not (self.call.price or self.max_price)
+
+    @property
     def key(self) -> str:
         """Equal for calls of one client that must wait for each other."""
         same = f"{self.url} {self.body.decode('latin-1')}"
@@ -184,7 +189,7 @@ class Terms(NamedTuple):
     earlier: Payment | None
     offer: Offer
     requirement: Requirement
-    funded: bool = False
+    funded: bool
 
 
 def owner_name() -> str:
@@ -195,7 +200,7 @@ def owner_name() -> str:
 def quote(buyer: Buyer, intent: PurchaseIntent) -> Quote:
     """The published price, and what the budgets leave. A free call does not read the ledger."""
     now = buyer.clock.now()
-    if intent.call.price == 0:
+    if intent.is_free:
         return intent.quote(Sums(now).spending(buyer.budget))
     return intent.quote(buyer.ledger.spending(buyer.budget, now=now, max_price=intent.max_price))
 
@@ -205,7 +210,9 @@ def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Over
 
     `since`: the result of the first look; an unnamed payment must have been created at that time or later.
     """
-    resumed = intent.resumed
+    resumed, sums = intent.resumed, Sums(at.local)
+    if intent.is_free:
+        return Overview(since, None, sums, buyer.budget, None, {}, None, sums.spending(buyer.budget))
     payer = None if buyer.wallet is None or resumed is not None else buyer.payer  # a resend needs no wallet
     whose = payer if resumed is None else resumed.payer
     return buyer.ledger.overview(
@@ -242,13 +249,19 @@ def check_wallet(
 
 
 def guarded(
-    buyer: Buyer, intent: PurchaseIntent, offer: Offer, earlier: Payment | None, settings: Mapping[str, str]
+    buyer: Buyer,
+    intent: PurchaseIntent,
+    offer: Offer,
+    earlier: Payment | None,
+    settings: Mapping[str, str],
+    *,
+    funded: bool,
 ) -> Terms:
     """The cheapest acceptable requirement of an offer."""
     most = intent.call.price if intent.max_price is None else intent.max_price
     accepted = buyer.pay_to or tuple(addresses(settings.get(recipients_of(buyer.origin))))
     limits = Limits(intent.url, buyer.payer, most, buyer.max_validity, accepted, buyer.allow_upfront)
-    return Terms(earlier, offer, choose(offer, limits))
+    return Terms(earlier, offer, choose(offer, limits), funded)
 
 
 def check_earlier(buyer: Buyer, intent: PurchaseIntent, payment: Payment, limits: Budget, at: Moment) -> None:

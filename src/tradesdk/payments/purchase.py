@@ -61,7 +61,6 @@ from .buyer import (
     guarded,
     new_nonce,
     owner_name,
-    quote,
 )
 from .effects import (
     Answer,
@@ -92,10 +91,11 @@ from .messages import (
     signature_refused,
 )
 from .protocol import authorization, parse_offer, receipt_warnings
-from .results import DryRun, MarketResult, Quote
+from .results import DryRun, MarketResult
 from .state_machine import DELIVERED, MARGIN, OPEN, Report, Tries, classify, classify_failure
 
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_POLL = 0.5
+"""Seconds between two looks at a payment on which another process works."""
 
 
 def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: float) -> Steps[MarketResult[Any]]:
@@ -105,12 +105,6 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
     """
     clock, time, request, resumed, owner = buyer.clock, buyer.time, intent.call.request, intent.resumed, owner_name()
     keep = resumed is not None
-    if (
-        resumed is None and intent.call.price == 0
-    ):  # it needs neither ledger nor wallet, unless it has a price after all
-        answer: Answer = yield Ask()
-        if answer.response.status != 402:
-            return _free(buyer, answer, quote(buyer, intent))
     at: Moment  # now, by all clocks
     row: LedgerRow  # the payment as this call knows it
     tries: Tries  # what this call knows of its signature
@@ -118,7 +112,6 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
     until: float  # the monotonic time at which its validity ends: setting the clock back does not make it longer
     reply: bytes | None = None  # the answer for the caller
     asked: tuple[str, int] | None = None  # the expired signature that was resent: the service keeps no answer for it
-    pause = _SHORTEST_PAUSE
     proves = True  # whether a refusal by a budget may still ask the witness
     since = math.inf  # an unnamed payment signed before this time is another purchase; one signed by this call never is
 
@@ -136,6 +129,25 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
             now=at.local,
         )
         row = yield Write(row, change)
+
+    def hand_over(data: Any, warnings: tuple[str, ...], *, again: bool = False) -> Steps[MarketResult[Any]]:
+        yield HandOver()
+        payment, warnings = row.payment, warnings + token_warnings(request.target, request.body or b"", data)
+        if row.unwritten is not None:
+            warnings = (f"the delivery could not be written to the ledger: {row.unwritten.message}", *warnings)
+        for warning in warnings if not again else ():
+            event("payment_warning", "payment %(payment_id)s: %(reason)s", payment_id=payment.id, reason=warning)
+        return MarketResult(
+            data=data,
+            quote=intent.quote(seen.spending),
+            payment=replace(
+                payment, waits=False, reply=payment.reply if keep or payment.purchase is not None else None
+            ),
+            receipt=payment.receipt,
+            warnings=warnings,
+            again=again,
+            answered_at=datetime.fromtimestamp(payment.updated, UTC),
+        )
 
     def check_nonce(found: LedgerRow | None) -> None:
         """A call signs no second nonce, even if somebody has closed the payment that it sends."""
@@ -190,10 +202,9 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 step = next_step(payment, at.latest + MARGIN)
                 is_ready = step is NextStep.REFUSE or (step is NextStep.COLLECT and payment.purchase is not None)
                 if not (is_ready or found.is_free_for(owner, at.local)):  # another call works on it
-                    if keep or clock.monotonic() + pause > give_up:
+                    if keep or at.monotonic + _POLL > give_up:
                         raise in_progress(payment, is_resumed=keep, where=" in another process")
-                    yield Sleep(pause)
-                    pause = min(2 * pause, _LONGEST_PAUSE)
+                    yield Sleep(_POLL)
                     continue
                 is_early = payment.created > latest_end(at.local)
                 if (is_early or (payment.is_open and step is not NextStep.RESEND)) and not at.is_known:
@@ -219,9 +230,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                         if not row.mine:  # another call was faster
                             reply = None
                             continue
-                    yield HandOver()
-                    warnings = token_warnings(request.target, request.body or b"", data)
-                    return _bought(data, intent.quote(seen.spending), payment, warnings, keep=keep, again=True)
+                    return (yield from hand_over(data, (), again=True))
 
             if found is None or step is NextStep.SIGN:
                 # Is there money? Ask, guard, take a slot, sign, submit.
@@ -229,12 +238,12 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 funded = False
                 if seen.empty is not None or buyer.asks_balance:
                     funded = check_wallet(buyer, intent, earlier, seen.empty, (yield Balance()))
-                answer = yield Ask()
-                if answer.response.status != 402:
-                    return _free(buyer, answer, intent.quote(seen.spending))
+                answer: Answer = yield Ask()
                 at = time.moment(clock, answer.response.headers)
-                terms = guarded(buyer, intent, parse_offer(answer.response), earlier, seen.settings)
-                terms = terms._replace(funded=funded)
+                if answer.response.status != 402:
+                    answered_at = datetime.fromtimestamp(at.local, UTC)
+                    return MarketResult(data=answer.data, quote=intent.quote(seen.spending), answered_at=answered_at)
+                terms = guarded(buyer, intent, parse_offer(answer.response), earlier, seen.settings, funded=funded)
                 amount, run = int(terms.requirement.amount), seen.run if earlier is None else None
                 refused = refusal(amount, earlier, seen.sums, seen.limits, max_total=intent.max_total, run=run)
                 if refused is None:
@@ -315,16 +324,8 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 if end.meaning is DELIVERED:
                     reply = end.reply
                     yield from record(end, True if buyer.collect else None)
-                    yield HandOver()
                     warnings = receipt_warnings(end.receipt, payment, end.receipt_problem)
-                    warnings += token_warnings(request.target, request.body or b"", data)
-                    if row.unwritten is not None:
-                        text = f"the delivery could not be written to the ledger: {row.unwritten.message}"
-                        warnings = (text, *warnings)
-                    text = "payment %(payment_id)s: %(reason)s"
-                    for warning in warnings:
-                        event("payment_warning", text, payment_id=payment.id, reason=warning)
-                    return _bought(data, intent.quote(seen.spending), row.payment, warnings, keep=keep)
+                    return (yield from hand_over(data, warnings))
                 if wait is not None:
                     text = "payment %(payment_id)s: %(reason)s; resending it in %(wait).1f s"
                     event("payment_resent", text, payment_id=payment.id, reason=end.reason, wait=wait)
@@ -344,65 +345,33 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
         raise
 
 
-def _bought(
-    data: Any, published: Quote, payment: Payment, warnings: tuple[str, ...], *, keep: bool, again: bool = False
-) -> MarketResult[Any]:
-    reply = payment.reply if keep or payment.purchase is not None else None
-    return MarketResult(
-        data=data,
-        quote=published,
-        payment=replace(payment, waits=False, reply=reply),
-        receipt=payment.receipt,
-        warnings=warnings,
-        again=again,
-        answered_at=datetime.fromtimestamp(payment.updated, UTC),
-    )
-
-
-def _free(buyer: Buyer, answer: Answer, published: Quote) -> MarketResult[Any]:
-    answered_at = datetime.fromtimestamp(buyer.clock.now(), UTC)
-    return MarketResult(data=answer.data, quote=published, answered_at=answered_at)
-
-
 def dry_run(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: float) -> Steps[DryRun]:
     """What a purchase would send. It runs until it would take a slot or write, and stops there."""
     steps = purchase(buyer, intent, policy, give_up)
-    seen: Overview | None = None
-    refused: PaymentError | None = None
-    existing: Payment | None = None
-    fields: dict[str, str] | None = None
-    requirement: dict[str, Any] | None = None
+    seen: Overview = yield next(steps)
+    plan = DryRun(quote=intent.quote(seen.spending))
+    if seen.row is not None:  # a call that works on it would change nothing here
+        seen = replace(seen, row=replace(seen.row, owner=None))
     try:
-        effect = next(steps)
+        effect = steps.send(seen)
         while not isinstance(effect, Prove | Slot | Write):
-            result: Any = yield effect
-            if isinstance(effect, Look):
-                seen = result
-                if result.row is not None:  # a call that works on it would change nothing here
-                    result = replace(result, row=replace(result.row, owner=None))
-            effect = steps.send(result)
-        refused = effect.refused if isinstance(effect, Prove) else None
+            effect = steps.send((yield effect))
         match effect:
-            case Write(row):  # the answer is in the ledger
-                existing = None if row is None else row.payment
-            case Slot(Payment() as existing):
-                fields = authorization(existing)
+            case Slot(Payment() as payment):
+                return replace(plan, existing=payment, authorization=authorization(payment))
             case Slot(Terms() as terms) | Prove(terms):
-                existing, requirement = terms.earlier, terms.requirement.raw
                 fields = authorization(drafted(buyer, intent, terms, new_nonce(), buyer.time.moment(buyer.clock)))
-                if intent.name is not None and existing is None:
+                if intent.name is not None and terms.earlier is None:
                     del fields["nonce"]  # only the key can compute it
+                refused = effect.refused if isinstance(effect, Prove) else None
+                requirement, existing = terms.requirement.raw, terms.earlier
+                return replace(plan, authorization=fields, requirement=requirement, existing=existing, refusal=refused)
+        # The answer is in the ledger.
+        return replace(plan, existing=seen.payment)
     except StopIteration as done:
         return DryRun(quote=done.value.quote, existing=done.value.payment)
     except PaymentError as error:
-        refused, existing, requirement = error.with_traceback(None), error.payment, None
-        fields = None if existing is None else authorization(existing)
+        shown = None if error.payment is None else authorization(error.payment)
+        return replace(plan, authorization=shown, existing=error.payment, refusal=error.with_traceback(None))
     finally:
         steps.close()
-    return DryRun(
-        quote=quote(buyer, intent) if seen is None else intent.quote(seen.spending),
-        authorization=fields,
-        requirement=requirement,
-        existing=existing,
-        refusal=refused,
-    )
