@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from .._http import log_events
-from .._http.log_events import NO_SPAN, event
+from .._http.log_events import NO_SPAN, Span, event
 from .._http.request import Request
 from .._http.response import decode_raw
 from .._http.retry import Operation
@@ -95,15 +95,25 @@ class AsyncPurchaseDriver:
     async def buy(self, intent: PurchaseIntent) -> MarketResult[Any]:
         """Buy an answer, or resume a payment. It is paid for only if the service requires that.
 
-        If the call ends before its caller has the answer, the next equal call gets it.
+        It waits until no other call of this client makes the same purchase. If the call ends before its caller has the
+        answer, the next equal call gets it.
         """
-        listener = log_events.listener
-        if listener is None or not intent.call.price:
-            return await self._in_turn(intent)
-        fields = {"path": intent.call.request.target, "amount": intent.call.price, "is_new": intent.resumed is None}
-        with listener.begin("purchase", buyer=self.buyer, **fields) as span:
-            result = await self._in_turn(intent)
-            span.end(result)
+        give_up, call, span = self._deadline(), intent.call, cast(Span, NO_SPAN)
+        if intent.is_free:
+            return await self._drive(steps.purchase, intent, give_up)
+        if (listener := log_events.listener) is not None:
+            fields = {"path": call.request.target, "amount": call.price, "is_new": intent.resumed is None}
+            span = listener.begin("purchase", buyer=self.buyer, **fields)
+        with span:
+            equal = self._locks.of(intent.key)
+            if not await equal.acquire(self.session.deadline):
+                raise in_progress(intent.resumed, is_resumed=intent.resumed is not None)
+            try:
+                result = await self._drive(steps.purchase, intent, give_up)
+            finally:
+                equal.release()
+            if listener is not None:
+                span.end(result)
             return result
 
     async def resume(self, payment: Payment) -> MarketResult[Any]:
@@ -120,13 +130,9 @@ class AsyncPurchaseDriver:
 
     async def reopen(self, results: Sequence[MarketResult[Any]]) -> None:
         """Note that the caller of `resume` did not get these answers."""
-        for payment in [result.payment for result in results]:
-            if payment is not None:
-                change, row = (
-                    Record(owner=owner_name(), collected=False, reply=payment.reply or b""),
-                    LedgerRow(payment),
-                )
-                await always_in_thread(self.buyer.ledger.update, payment.id, change, row)
+        for payment in filter(None, [result.payment for result in results]):
+            change = Record(owner=owner_name(), collected=False, reply=payment.reply or b"")
+            await always_in_thread(self.buyer.ledger.update, payment.id, change, LedgerRow(payment))
 
     async def sync_clock(self) -> None:
         """Learn the service's time, if unknown, by a free request. If that fails, the local clock is used."""
@@ -152,19 +158,6 @@ class AsyncPurchaseDriver:
     def _deadline(self) -> float:
         """The monotonic time at which a call that begins now has to end."""
         return self.session.clock.monotonic() + self.session.deadline
-
-    async def _in_turn(self, intent: PurchaseIntent) -> MarketResult[Any]:
-        """Wait until no other call of this client makes the same purchase, if it may have to be paid for."""
-        give_up = self._deadline()
-        if intent.is_free:
-            return await self._drive(steps.purchase, intent, give_up)
-        equal = self._locks.of(intent.key)
-        if not await equal.acquire(self.session.deadline):
-            raise in_progress(intent.resumed, is_resumed=intent.resumed is not None)
-        try:
-            return await self._drive(steps.purchase, intent, give_up)
-        finally:
-            equal.release()
 
     async def _drive(self, begin: Callable[..., Steps[T]], intent: PurchaseIntent, give_up: float) -> T:
         """Carry out effects until there is a result. `give_up` is a monotonic time.

@@ -100,35 +100,23 @@ def _hash(*parts: bytes) -> str:
 
 @dataclass(kw_only=True, eq=False)
 class Buyer:
-    """Wallet, limits and ledger of a client, and the service's time.
-
-    Attributes:
-        ledger: where payments are written down.
-        origin: the service's origin.
-        wallet: the signer, or a function that returns it at the first use; None: nothing can be paid.
-        budget: the client's limits, besides the ledger's.
-        max_validity: at most this many seconds of validity.
-        pay_to: the only recipients; empty: those known for the service.
-        continue_for: seconds in which an equal call continues an unnamed payment.
-        collect: whether an answer counts as collected when its caller gets it.
-        allow_upfront: whether a service is paid that takes the money before the work.
-        asks_balance: whether a node is asked for the wallet's balance before the next signature.
-        has_node: whether there is one.
-    """
+    """Wallet, limits and ledger of a client, and the service's time."""
 
     ledger: Ledger
-    origin: str
-    wallet: Signer | Callable[[], Signer] | None
-    budget: Budget
-    max_validity: int
-    pay_to: Collection[str]
-    continue_for: float
-    collect: bool
+    origin: str  # of the service
+    wallet: (
+        Signer | Callable[[], Signer] | None
+    )  # the signer, or what returns it at the first use; None: nothing is paid
+    budget: Budget  # the client's limits, besides the ledger's
+    max_validity: int  # seconds that a signature is valid, at most
+    pay_to: Collection[str]  # the only recipients; empty: those known for the service
+    continue_for: float  # seconds in which an equal call continues an unnamed payment
+    collect: bool  # whether an answer counts as collected when its caller gets it
     clock: Clock
     time: ServiceClock
-    allow_upfront: bool = False
-    asks_balance: bool = False
+    allow_upfront: bool = False  # whether a service is paid that takes the money before the work
     has_node: bool = False
+    asks_balance: bool = False  # whether the node is asked for the wallet's balance before the next signature
     _payer: str | None = None
 
     @property

@@ -140,9 +140,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
         return MarketResult(
             data=data,
             quote=intent.quote(seen.spending),
-            payment=replace(
-                payment, waits=False, reply=payment.reply if keep or payment.purchase is not None else None
-            ),
+            payment=payment,
             receipt=payment.receipt,
             warnings=warnings,
             again=again,
@@ -262,19 +260,19 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                         raise refused
                 if submitted is None:  # another call was faster, or there may be room now
                     continue
-                row, tries, is_sending = submitted, Tries(earlier or submit.payment), True
-                until = at.monotonic + row.payment.valid_before - at.latest
-                if buyer.has_node and buyer.is_contract:
-                    tries.shown = True  # if the call ends here, a node may have it
-                    tries.shown, why_not = yield Verify(row.payment)
-                    if why_not is not None:
-                        yield from record(tries.end(why_not))
-                        raise signature_refused(row.payment, why_not)
+                row, before = submitted, earlier or submit.payment
             else:
+                row, before = found, found.payment
                 if resumed is None:
-                    check_earlier(buyer, intent, found.payment, seen.limits, at)
-                row, tries, is_sending = found, Tries(found.payment, expired=step is NextStep.ASK), True
-                until = at.monotonic + row.payment.valid_before - at.latest
+                    check_earlier(buyer, intent, row.payment, seen.limits, at)
+            tries, is_sending = Tries(before, expired=step is NextStep.ASK), True
+            until = at.monotonic + row.payment.valid_before - at.latest
+            if row.owner == owner and buyer.has_node and buyer.is_contract:
+                tries.shown = True  # if the call ends here, a node may have it
+                tries.shown, why_not = yield Verify(row.payment)
+                if why_not is not None:
+                    yield from record(tries.end(why_not))
+                    raise signature_refused(row.payment, why_not)
 
             while True:  # until the outcome is known or time is up; `break`: look again
                 if row.owner != owner or tries.reports:
@@ -320,7 +318,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 # Record what that means.
                 time_left = min(give_up, until) - at.monotonic
                 wait = tries.judge(report, payment, policy, at=at.latest, now=at.local, time_left=time_left)
-                end = tries.end()
+                end = tries.reports[-1]
                 if end.meaning is DELIVERED:
                     reply = end.reply
                     yield from record(end, True if buyer.collect else None)

@@ -151,21 +151,13 @@ def classify_failure(error: APIError) -> Report:
 
 @dataclass(slots=True)
 class Tries:
-    """What one call knows of the signature that it sends.
+    """What one call knows of the signature that it sends."""
 
-    Attributes:
-        before: the payment before the call signed it, or wrote down that it resends it.
-        expired: it has expired: it is sent only to get an answer that the service may keep.
-        shown: a node that is asked about a contract wallet may have it.
-        reports: of the submissions of this call, each corrected by the earlier ones.
-        signs: it has expired and the service keeps no answer for it, so its nonce may be signed again.
-    """
-
-    before: Payment
-    expired: bool = False
-    shown: bool = False
-    reports: list[Report] = field(default_factory=list)
-    signs: bool = False
+    before: Payment  # before the call signed it, or wrote down that it resends it
+    expired: bool = False  # it has expired: it is sent only to get an answer that the service may keep
+    shown: bool = False  # a node that is asked about a contract wallet may have it
+    reports: list[Report] = field(default_factory=list)  # of this call's submissions, corrected by the earlier ones
+    signs: bool = False  # it has expired and the service keeps no answer for it: its nonce may be signed again
 
     @property
     def in_doubt(self) -> bool:
