@@ -46,7 +46,6 @@ def signed(one: Payment, budget: Budget) -> Submit:
         payment=one,
         header=HEADER,
         earlier=None,
-        origin=one.origin,
         budget=budget,
         owner="me",
         until=NOW + 60,

@@ -38,6 +38,7 @@ RULES = [
         (r"It belongs to one event loop\.", "Threads may share it."),
         (r"\b(?:always_)?in_(?:own_)?thread\(([a-z_][\w.]*)(?:, )?", r"\1("),
         (r"\bin_thread_if\([\w.]+, ([a-z_][\w.]*)(?:, )?", r"\1("),
+        (r"\bcompleted\([\w.]+, \w+, ([a-z_][\w.]*)(?:, )?", r"\1("),
         # language
         (r"\basync (def|for|with)\b", r"\1"),
         (r"\bawait ", ""),

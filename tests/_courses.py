@@ -423,9 +423,10 @@ class Search:
         """A call at its first effect."""
         call = _call(letter)
         name = letter if self.case.named else None
-        intent = PurchaseIntent(origin=origin_of(URL), url=URL, call=call, name=name)
+        intent = PurchaseIntent(base_url=origin_of(URL), call=call, name=name)
         buyer = _Buyer(
             ledger=self.ledgers[self.which(slot)],
+            origin=origin_of(URL),
             wallet=CONTRACT if self.case.contract else WALLET,
             has_node=self.case.contract,
             budget=budget or self.case.budget,

@@ -85,7 +85,7 @@ def wanted(payment: Payment | None = None, budget: Budget = PLENTY, **changes: A
         "over": 0.0,
         "now": NOW,
     }
-    return Submit(payment=payment, origin=payment.origin, budget=budget, **{**values, **changes})
+    return Submit(payment=payment, budget=budget, **{**values, **changes})
 
 
 def submit(store: Ledger, payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Payment | None:
@@ -135,15 +135,21 @@ def told(
     if before is None and payment.submissions == 1:
         before = replace(payment, counted=0, submissions=0, signatures=0, header=None)
     what = Report(MEANINGS[code], reason, **report)
-    change = Record(
-        report=what, signatures=payment.signatures, before=before, empty=empty, goes_on=True, owner=owner, now=now
-    )
+    change = Told(report=what, signatures=payment.signatures, before=before, empty=empty, owner=owner, now=now)
     return store.update(payment.id, change).payment
 
 
 def mark(store: Ledger, payment: Payment, *, paid: bool, **changes: Any) -> Payment:
     """Mark it."""
     return store.update(payment.id, Mark(paid=paid, **{"now": NOW, **changes})).payment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told(Record):
+    """A report as such, while the claim of the call stays."""
+
+    def __call__(self, row: LedgerRow) -> LedgerRow:
+        return row if self.report is None else self._recorded(row, self.report)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from tradesdk.payments.state_machine import DELIVERED, NOT_RECEIVED, OPEN, REJEC
 
 from .._postgres import Postgres, new_schema
 from .._rows import each_of
-from ._ledger import NOW, PLENTY, REPLY, claim, draft, standing, submitted, wanted
+from ._ledger import NOW, PLENTY, REPLY, Told, claim, draft, standing, submitted, wanted
 
 
 class Store:
@@ -86,7 +86,7 @@ def sent(ledger: Ledger, **changes: Any) -> LedgerRow:
 def record(row: LedgerRow, report: Report, end: Record | None = None) -> Record:
     before = replace(row.payment, counted=0, submissions=0, signatures=0, header=None)
     number = row.payment.signatures
-    end = Record(owner="me", goes_on=True) if end is None else end
+    end = Told(owner="me") if end is None else end
     return replace(end, report=report, signatures=number, before=before, now=NOW + 1)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import RawResponse
+from tradesdk import APIConnectionError, RawResponse
 from tradesdk._values.http import Headers
 from tradesdk.payments.state_machine import (
     BARE,
@@ -22,12 +22,9 @@ from tradesdk.payments.state_machine import (
     classify,
     classify_failure,
 )
-from tradesdk.types import Failure, FailureCause
 
 from .._rows import each_of
 from .._texts import texts
-
-BROKEN = Failure(FailureCause.STATUS, 402)
 
 
 def packed(value: Any) -> str:
@@ -51,7 +48,7 @@ def receipt(reason: str | None, status: int = 402, success: bool = False) -> Raw
 
 
 def verdict(response: RawResponse) -> Meaning:
-    return classify(response, BROKEN).meaning
+    return classify(response).meaning
 
 
 @each_of(
@@ -115,12 +112,12 @@ SETTLEMENTS = [
 @each_of("reason", LOOKS)
 def test_a_refusal_at_a_look(reason: str) -> None:
     assert verdict(offer(reason)) is REJECTED
-    assert classify(offer(reason), BROKEN).reason == reason
+    assert classify(offer(reason)).reason == reason
 
 
 @each_of("reason", [*LOOKS, *SETTLEMENTS, "nonce_already_used", "settlement_pending", "Pay!", ""])
 def test_a_reason_in_the_body_means_the_same(reason: str) -> None:
-    one, other = classify(in_body(reason), BROKEN), classify(offer(reason), BROKEN)
+    one, other = classify(in_body(reason)), classify(offer(reason))
     assert (one.meaning, one.reason, one.unfunded) == (other.meaning, other.reason, other.unfunded)
 
 
@@ -184,7 +181,7 @@ def test_a_settled_receipt_beside_an_answer_of_no_use(status: int) -> None:
 )
 def test_a_receipt_of_success_has_no_reason(status: int, reason: str | None, expected: Meaning) -> None:
     """What it says beside that counts for nothing: the answer to the same bytes may still come."""
-    found = classify(receipt(reason, status, success=True), BROKEN)
+    found = classify(receipt(reason, status, success=True))
     assert (found.meaning, found.is_settled) == (expected, True)
     assert reason is None or reason not in found.reason
 
@@ -201,24 +198,22 @@ def test_a_settled_receipt_beside_an_error_of_the_server() -> None:
 
 
 def test_a_receipt_is_kept_and_a_damaged_one_is_named() -> None:
-    good = classify(receipt(None, 200, success=True), BROKEN)
+    good = classify(receipt(None, 200, success=True))
     assert good.receipt is not None
     assert good.receipt.success
-    damaged = classify(RawResponse(200, Headers([("payment-response", "%%%")]), b""), BROKEN)
+    damaged = classify(RawResponse(200, Headers([("payment-response", "%%%")]), b""))
     assert damaged.receipt is None
     assert damaged.receipt_problem
 
 
 @each_of(
-    ("cause", "expected"),
-    [
-        (FailureCause.LOST, OPEN),
-        (FailureCause.NOT_SENT, NOT_RECEIVED),
-        (FailureCause.HOPELESS, NOT_RECEIVED),
-    ],
+    ("sent", "temporary", "expected"),
+    [(True, True, OPEN), (False, True, NOT_RECEIVED), (False, False, NOT_RECEIVED), (True, False, OPEN)],
 )
-def test_no_answer(cause: FailureCause, expected: Meaning) -> None:
-    assert classify_failure(Failure(cause), "lost").meaning is expected
+def test_no_answer(sent: bool, temporary: bool, expected: Meaning) -> None:
+    error = APIConnectionError("lost", method="POST", url="https://market.example", sent=sent, temporary=temporary)
+    found = classify_failure(error)
+    assert (found.meaning, found.sent) == (expected, sent)
 
 
 @given(
@@ -230,7 +225,7 @@ def test_no_answer(cause: FailureCause, expected: Meaning) -> None:
 def test_whatever_comes_is_judged_and_its_reason_can_be_printed(
     status: int, header: str, value: str, body: bytes
 ) -> None:
-    found = classify(RawResponse(status, Headers([(header, value)]), body), BROKEN)
+    found = classify(RawResponse(status, Headers([(header, value)]), body))
     assert found.reason.isprintable()
     assert (found.meaning is DELIVERED) == (200 <= status < 300)
 

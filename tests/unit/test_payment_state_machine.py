@@ -1,7 +1,7 @@
 """What follows an answer to a payment: the same bytes again, or an end, and what the ledger says then."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,11 +19,9 @@ from tradesdk.payments.state_machine import (
     TAKEN_ELSEWHERE,
     UNDELIVERED,
     UNSETTLED,
-    Judgment,
     Meaning,
     Report,
     Tries,
-    judge,
 )
 from tradesdk.types import Failure, FailureCause
 
@@ -54,25 +52,23 @@ def slow_down(headers: dict[str, str]) -> Report:
     return Report(OPEN, "429", Failure(FailureCause.STATUS, 429, headers))
 
 
+class Judged(NamedTuple):
+    report: Report
+    wait: float | None
+    signs: bool
+
+
 class Walk:
     """The submissions of one payment in one call."""
 
     def __init__(self, policy: RetryPolicy, payment: Payment, tries: Tries) -> None:
         self._policy, self._payment, self.tries = policy, payment, tries
 
-    def next(self, report: Report, *, at: float, now: float, time_left: float) -> Judgment:
-        found = judge(
-            report,
-            self._payment,
-            self.tries,
-            self._policy,
-            at=at,
-            now=now,
-            time_left=time_left,
-            random=lambda: 0.0,
+    def next(self, report: Report, *, at: float, now: float, time_left: float) -> Judged:
+        wait = self.tries.judge(
+            report, self._payment, self._policy, at=at, now=now, time_left=time_left, random=lambda: 0.0
         )
-        self.tries = found.tries
-        return found
+        return Judged(self.tries.end(), wait, self.tries.signs)
 
 
 def flow(
@@ -91,7 +87,7 @@ def flow(
     sent = replace(fresh, stage=PaymentStage.SENT, submissions=1, signatures=1)
     earlier = fresh if before is None else replace(sent, code=before.code, paid=paid)
     signed = replace(sent, submissions=2, signatures=2) if again else sent
-    return Walk(policy or RetryPolicy(), signed, Tries.after(earlier, expired=expired))
+    return Walk(policy or RetryPolicy(), signed, Tries(earlier, expired))
 
 
 def next_of(
@@ -166,7 +162,7 @@ def test_two_signatures_that_were_not_settled_are_suspect(settle_failed: int, th
 def test_doubt_within_the_call_counts_as_well(doubt: Meaning, refusal: Meaning) -> None:
     walk = flow()
     assert next_of(walk, doubt)[1] is not None
-    assert next_of(walk, refusal) == (OPEN, None)
+    assert next_of(walk, refusal) == (UNSETTLED if doubt is UNSETTLED else OPEN, None)
 
 
 FIVE = [2, 4, 8, 16, 32, None, None]
@@ -188,7 +184,6 @@ def test_how_often_it_is_resent(meanings: list[Meaning], options: dict[str, Any]
     """At most five times, or as the policy allows; twice after a bare 402; never in the last six seconds."""
     walk = flow(**options)
     assert [next_of(walk, meaning) for meaning in meanings] == list(zip(meanings, waits, strict=True))
-    assert walk.tries.resends == len([wait for wait in waits if wait is not None])
 
 
 def test_nothing_is_handed_over_past_the_deadline() -> None:
@@ -208,22 +203,42 @@ def test_a_first_answer_that_says_it_was_settled_before() -> None:
     """A receipt is believed; a used nonce that was never shown to anybody is not."""
     settled = Receipt(success=True, transaction="0x1", network="eip155:8453", raw={})
     report = replace(answer(UNDELIVERED), receipt=settled)
-    assert flow().next(report, at=NOW, now=NOW, time_left=1000)[::2] == (report, None)
+    assert flow().next(report, at=NOW, now=NOW, time_left=1000)[:2] == (report, None)
 
 
 def test_what_cannot_be_helped_is_not_tried_again() -> None:
     """A certificate that is refused, a host that is not known."""
     refused = Report(NOT_RECEIVED, "certificate", Failure(FailureCause.HOPELESS), sent=False)
-    assert flow().next(refused, at=NOW, now=NOW, time_left=1000)[::2] == (refused, None)
+    assert flow().next(refused, at=NOW, now=NOW, time_left=1000)[:2] == (refused, None)
 
 
-def test_what_never_arrived_was_not_handed_over() -> None:
+def test_what_is_written_if_a_call_ends() -> None:
+    """What the last answer meant; before the first one, that nothing was handed over, as far as this call knows."""
     walk = flow()
-    next_of(walk, NOT_RECEIVED)
-    assert (walk.tries.handed_over, walk.tries.unsent("canceled").meaning) == (False, NOT_RECEIVED)
+    for _ in range(2):
+        assert (walk.tries.end("canceled").meaning, walk.tries.end().sent) == (NOT_RECEIVED, False)
+        next_of(walk, NOT_RECEIVED)
     next_of(walk, OPEN)
-    assert (walk.tries.handed_over, walk.tries.unsent("canceled").meaning) == (True, OPEN)
-    assert not walk.tries.unsent("canceled").sent
+    assert (walk.tries.end("canceled").meaning, walk.tries.end().sent) == (OPEN, True)
+    doubt = flow(OPEN).tries.end("canceled")
+    assert (doubt.meaning, doubt.reason, doubt.sent) == (OPEN, "canceled", False)
+
+
+def test_a_node_that_was_asked_may_have_handed_it_on() -> None:
+    """So it counts as handed over, whatever the service says, and a used nonce is no contradiction."""
+    for meaning, then in ((NOT_RECEIVED, OPEN), (REJECTED, REJECTED), (UNDELIVERED, UNDELIVERED)):
+        walk = flow()
+        walk.tries.shown = True
+        assert (walk.tries.end().meaning, walk.tries.end().sent) == (OPEN, True)
+        assert next_of(walk, meaning)[0] is then
+        assert walk.tries.end().sent
+
+
+def test_a_failed_settlement_is_not_forgotten_before_the_call_ends() -> None:
+    """Only its end is written, and the next signature that is not settled is suspect then."""
+    walk = flow()
+    assert [next_of(walk, meaning)[0] for meaning in (UNSETTLED, OPEN, BARE, REJECTED)] == [UNSETTLED] * 4
+    assert next_of(walk, DELIVERED)[0] is DELIVERED
 
 
 @each_of(

@@ -25,7 +25,7 @@ class AsyncChainProofs:
     def __init__(self, buyer: Buyer, witness: AsyncChainWitness | None) -> None:
         self._buyer = buyer
         self.witness = witness
-        buyer.asks_balance = buyer.has_node = witness is not None
+        buyer.asks_balance = buyer.has_node = witness is not None and buyer.wallet is not None
         self._locks = AsyncKeyedLock()
 
     async def balance(self, time_left: float) -> int | None:

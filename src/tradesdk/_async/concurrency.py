@@ -167,9 +167,12 @@ async def shielded_within(
     return await shielded(in_time, canceled)
 
 
-async def raise_cancellation() -> None:
-    """Raise the cancellation of a scope, if there is one, without waiting."""
-    await checkpoint_if_cancelled()
+async def note_cancellation(canceled: list[BaseException]) -> None:
+    """Add the cancellation of a scope to `canceled`, if there is one, without waiting."""
+    try:
+        await checkpoint_if_cancelled()
+    except BaseException as error:
+        canceled.append(error)
 
 
 class AsyncUnderWay:
@@ -198,7 +201,7 @@ class AsyncUnderWay:
 async def in_thread(function: Callable[P, T], *args: P.args, **given: P.kwargs) -> T:
     """Call a blocking function in a thread, to its end even if canceled meanwhile; then raise the cancellation.
 
-    The blocking twin calls it directly: `scripts/unasync.py` removes this and the next three functions.
+    The blocking twin calls it directly: `scripts/unasync.py` removes this and the next four functions.
     """
     await checkpoint_if_cancelled()
     return await always_in_thread(function, *args, **given)
@@ -211,8 +214,18 @@ async def always_in_thread(function: Callable[P, T], *args: P.args, **given: P.k
 
 async def in_own_thread(function: Callable[P, T], *args: P.args, **given: P.kwargs) -> T:
     """As `always_in_thread`, in a thread beyond anyio's limit: the threads within it may all be busy for long."""
-    step = partial(anyio.to_thread.run_sync, partial(function, *args, **given), limiter=anyio.CapacityLimiter(1))
-    return await run_to_completion(step)
+    return await run_to_completion(partial(_in_own_thread, partial(function, *args, **given)))
+
+
+async def completed(blocks: bool, canceled: list[BaseException], function: Callable[..., T], *args: object) -> T:
+    """As `in_thread_if`. A cancellation is not raised: a `task.cancel()` is added to `canceled`."""
+    if not blocks:
+        return function(*args)
+    return await shielded(partial(_in_own_thread, partial(function, *args)), canceled)
+
+
+async def _in_own_thread(step: Callable[[], T]) -> T:
+    return await anyio.to_thread.run_sync(step, limiter=anyio.CapacityLimiter(1))
 
 
 async def in_thread_if(blocks: bool, function: Callable[P, T], *args: P.args, **given: P.kwargs) -> T:

@@ -17,6 +17,7 @@ from .._market import MarketRequest, TokenQuery
 from .._system.clock import Clock
 from .._values.frames import hides_locals
 from .._values.http import RawResponse
+from .._values.payment import origin_of
 from ..errors import ConfigError, InvalidArgumentError
 from ..models.market import (
     AggregateMetrics,
@@ -30,7 +31,7 @@ from ..models.market import (
     TokenWinRate,
     TopPerformers,
 )
-from ..payments.budget import Budget, Usd, micro_usd
+from ..payments.budget import Budget, Usd
 from ..payments.buyer import Buyer
 from ..payments.guards import checked_validity
 from ..payments.ledger.store import Ledger
@@ -199,6 +200,7 @@ class AsyncMarketClient(AsyncBaseClient):
         has_key = any(os.environ.get(name) for name in (KEY_VARIABLE, KEYSTORE_VARIABLE))
         buyer = Buyer(
             ledger=ledger,
+            origin=origin_of(session.base_url),
             wallet=LocalSigner.from_env if signer is None and has_key else signer,
             budget=(budget or Budget()).strictest(Budget.from_environment()),
             max_validity=checked_validity(max_validity),
@@ -220,12 +222,12 @@ class AsyncMarketClient(AsyncBaseClient):
     @part
     def quote(self) -> AsyncPreviews[Quote]:
         """Quotes: published prices of calls, and what the budgets leave. No key, no request."""
-        return AsyncPreviews(self._session.base_url, self._paying.quote)
+        return AsyncPreviews(self._paying, self._paying.quote)
 
     @part
     def dry_run(self) -> AsyncPreviews[DryRun]:
         """Dry runs: what calls would sign. Requests the offer; signs and pays nothing."""
-        return AsyncPreviews(self._session.base_url, self._paying.dry_run)
+        return AsyncPreviews(self._paying, self._paying.dry_run)
 
     @part
     def batches(self) -> AsyncBatches:
@@ -377,8 +379,7 @@ class AsyncMarketClient(AsyncBaseClient):
     async def _buy(
         self, request: MarketRequest[T], max_price: Usd | None = None, purchase: str | None = None
     ) -> MarketResult[T]:
-        most = None if max_price is None else micro_usd("max_price", max_price)
-        return await self._paying.buy(request, max_price=most, purchase=purchase)
+        return await self._paying.buy(self._paying.intent(request, max_price, purchase))
 
     def _copy_from(self, other: Any, change: Callable[[AsyncSession], AsyncSession]) -> None:
         super()._copy_from(other, change)

@@ -9,7 +9,9 @@ from typing import Any, Generic, TypeVar
 from .. import _market as market
 from .._market import MarketRequest, TokenQuery
 from ..models.market import SignalType, SortBy
-from ..payments.budget import Usd, micro_usd
+from ..payments.budget import Usd
+from ..payments.buyer import PurchaseIntent
+from .purchase_driver import AsyncPurchaseDriver
 
 R = TypeVar("R")
 
@@ -26,16 +28,15 @@ class AsyncPreviews(Generic[R]):
     same values.
     """
 
-    def __init__(self, url: str, preview: Callable[[MarketRequest[Any], int | None, str | None], Awaitable[R]]) -> None:
-        self._url = url
+    def __init__(self, driver: AsyncPurchaseDriver, preview: Callable[[PurchaseIntent], Awaitable[R]]) -> None:
+        self._driver = driver
         self._preview = preview
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._url}>"
+        return f"<{type(self).__name__} of {self._driver.session.base_url}>"
 
-    async def _ask(self, request: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None) -> R:
-        most = None if max_price is None else micro_usd("max_price", max_price)
-        return await self._preview(request, most, purchase)
+    async def _ask(self, call: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None) -> R:
+        return await self._preview(self._driver.intent(call, max_price, purchase))
 
     async def token_signals(
         self,

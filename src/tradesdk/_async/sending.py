@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from .._system.clock import Clock
     from .._values.http import Headers, RawResponse, SentHeaders
     from .._values.payment import Payment
-    from ..errors import APIError
 
 T = TypeVar("T")
 
@@ -40,9 +39,9 @@ class Handover:
     """A payment that is sent once, and its state so far, however the wait for it ends."""
 
     payment: Payment
+    canceled: list[BaseException]  # the cancellations that came after it was given to the transport
     is_sent: bool = False  # it was given to the transport
     response: RawResponse | None = None
-    problem: APIError | None = None  # why there is no response, or no readable one
 
 
 class AsyncAnswer(Protocol):

@@ -14,6 +14,8 @@ from .._market import MAX_BATCH, MarketRequest, TokenQuery
 from ..models.market import SignalType, TokenAvgPrices, TokenPrice, TokenResults, TokenSignals, TokenWinRate
 from ..payments.batches import Batch, BatchPlan
 from ..payments.budget import Usd
+from ..payments.buyer import PurchaseIntent
+from ..payments.purchases import item_name
 
 if TYPE_CHECKING:
     from .purchase_driver import PurchaseDriver
@@ -44,15 +46,16 @@ class BatchRun(BatchPlan[T]):
         while self._done < self.count:
             number = self._done + 1
             call = self._call(number)
+            intent = PurchaseIntent(
+                base_url=self._driver.session.base_url,
+                call=call,
+                max_price=self._max_price,
+                name=None if self.job is None else item_name(self.job, call.request),
+                run=self._id,
+                max_total=self._max_total,
+            )
             try:
-                result = self._driver.buy(
-                    call,
-                    max_price=self._max_price,
-                    job=self.job,
-                    run=self._id,
-                    max_total=self._max_total,
-                )
-                return self._delivered(number, result)
+                return self._delivered(number, self._driver.buy(intent))
             except BaseException as error:
                 if not self._failed(number, error):
                     raise

@@ -26,7 +26,7 @@ class ChainProofs:
     def __init__(self, buyer: Buyer, witness: ChainWitness | None) -> None:
         self._buyer = buyer
         self.witness = witness
-        buyer.asks_balance = buyer.has_node = witness is not None
+        buyer.asks_balance = buyer.has_node = witness is not None and buyer.wallet is not None
         self._locks = KeyedLock()
 
     def balance(self, time_left: float) -> int | None:

@@ -18,6 +18,7 @@ from .._market import MarketRequest, TokenQuery
 from .._system.clock import Clock
 from .._values.frames import hides_locals
 from .._values.http import RawResponse
+from .._values.payment import origin_of
 from ..errors import ConfigError, InvalidArgumentError
 from ..models.market import (
     AggregateMetrics,
@@ -31,7 +32,7 @@ from ..models.market import (
     TokenWinRate,
     TopPerformers,
 )
-from ..payments.budget import Budget, Usd, micro_usd
+from ..payments.budget import Budget, Usd
 from ..payments.buyer import Buyer
 from ..payments.guards import checked_validity
 from ..payments.ledger.store import Ledger
@@ -200,6 +201,7 @@ class MarketClient(BaseClient):
         has_key = any(os.environ.get(name) for name in (KEY_VARIABLE, KEYSTORE_VARIABLE))
         buyer = Buyer(
             ledger=ledger,
+            origin=origin_of(session.base_url),
             wallet=LocalSigner.from_env if signer is None and has_key else signer,
             budget=(budget or Budget()).strictest(Budget.from_environment()),
             max_validity=checked_validity(max_validity),
@@ -221,12 +223,12 @@ class MarketClient(BaseClient):
     @part
     def quote(self) -> Previews[Quote]:
         """Quotes: published prices of calls, and what the budgets leave. No key, no request."""
-        return Previews(self._session.base_url, self._paying.quote)
+        return Previews(self._paying, self._paying.quote)
 
     @part
     def dry_run(self) -> Previews[DryRun]:
         """Dry runs: what calls would sign. Requests the offer; signs and pays nothing."""
-        return Previews(self._session.base_url, self._paying.dry_run)
+        return Previews(self._paying, self._paying.dry_run)
 
     @part
     def batches(self) -> Batches:
@@ -378,8 +380,7 @@ class MarketClient(BaseClient):
     def _buy(
         self, request: MarketRequest[T], max_price: Usd | None = None, purchase: str | None = None
     ) -> MarketResult[T]:
-        most = None if max_price is None else micro_usd("max_price", max_price)
-        return self._paying.buy(request, max_price=most, purchase=purchase)
+        return self._paying.buy(self._paying.intent(request, max_price, purchase))
 
     def _copy_from(self, other: Any, change: Callable[[Session], Session]) -> None:
         super()._copy_from(other, change)

@@ -228,14 +228,14 @@ class Session:
     ) -> RawResponse:
         """Send `request` once, with a payment's header if there is one. A response of any status is returned.
 
-        A payment that has gone to the transport is not abandoned when the call is canceled: `handover` then has the
-        outcome, and the cancellation is raised.
+        A payment that has gone to the transport is not abandoned when the call is canceled: `handover` has the
+        cancellations. If something else interrupts the call, it has the response, if one has come.
         """
         payment = None if handover is None else handover.payment
         target = request.target
         url = self.base_url + target
         exchange: LoggedExchange | None = None
-        handled, clock, sent, canceled, started = sys.exception(), self.clock, False, list[BaseException](), 0.0
+        handled, clock, sent, started = sys.exception(), self.clock, False, 0.0
         if claim is None:
             claim = self.claim(request, give_up)
         try:  # at once: a signal handler may raise after any call
@@ -276,7 +276,6 @@ class Session:
                     event("request_interrupted", text, level=DEBUG, method=request.method, url=url, seconds=seconds)
                 raise
             if handover is not None:
-                handover.problem = lost
                 lost.message = handover.payment.hidden_in(lost.message)  # a given client may quote it
                 if not self.sender.tells_if_sent(error):
                     lost.sent = True  # a payment that may have arrived counts as sent
@@ -286,19 +285,14 @@ class Session:
             event("request_failed", text, lost, level=DEBUG, method=request.method, url=url, seconds=seconds)
             if exchange is not None:
                 exchange.failed(lost.message)
-            if canceled:
-                raise canceled[0] from lost
             raise lost from lost.__cause__
         self.latest = answer.headers
-        response, unreadable = RawResponse(status, heads, content), None
+        response = RawResponse(status, heads, content)
         if self.key is not None and (payment is not None or not success or body.problem is not None):
             response = self.key.without(response)  # errors show the response
             content = response.content
-        if body.problem is not None and success and status != 204:
-            text = f"the response cannot be read: {body.problem}"
-            unreadable = APIResponseError(text, method=request.method, url=url, response=response)
         if handover is not None:
-            handover.response, handover.problem = response, unreadable
+            handover.response = response
         logged = log_events.listener is not None or is_shown(logger, DEBUG)
         seconds = clock.monotonic() - started if logged else 0.0
         try:
@@ -319,10 +313,9 @@ class Session:
         if exchange is not None:
             shown = response if self.key is None else self.key.without(response)
             exchange.answered(status, shown.headers, shown.content)
-        if canceled:
-            raise canceled[0]
-        if unreadable is not None:
-            raise unreadable
+        if body.problem is not None and success and status != 204:
+            text = f"the response cannot be read: {body.problem}"
+            raise APIResponseError(text, method=request.method, url=url, response=response)
         return response
 
     def _transfer(self, outgoing: Outgoing, give_up: float) -> tuple[Answer, BodyReader]:

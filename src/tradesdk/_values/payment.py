@@ -167,9 +167,9 @@ class Payment:
         updated: when its stage last changed, it was signed, or it was proven before it had an answer: Unix seconds, by
             the local clock.
         header: the signed payment as it is sent; None if it was not sent, and once its outcome is known.
-        submissions: how many times it may have reached the service, or a node that asks a contract wallet about it.
-            After a proof that it was unpaid and a new signature, it counts from there. At stage SENT, 0 means that
-            it was not sent.
+        submissions: how many times it may have reached the service; the first time, perhaps only a node that asks a
+            contract wallet about it. After a proof that it was unpaid and a new signature, it counts from there. At
+            stage SENT, 0 means that it was not sent.
         signatures: how many times it was signed, each time with the same nonce.
         settle_failed: the number of the newest signature that the service failed to settle; 0: none.
         receipt: the receipt of the settlement, if there is one.

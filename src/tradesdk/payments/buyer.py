@@ -43,11 +43,10 @@ if TYPE_CHECKING:
 class PurchaseIntent:
     """A call that may have to be paid for. Amounts are micro-dollars.
 
-    `origin`: the service's origin. `resumed`: the payment to resend, or to read the answer of; then nothing is signed.
+    `resumed`: the payment to resend, or to read the answer of; then nothing is signed.
     """
 
-    origin: str
-    url: str
+    base_url: str
     call: MarketRequest[Any]
     max_price: int | None = None
     name: str | None = None
@@ -56,8 +55,17 @@ class PurchaseIntent:
     resumed: Payment | None = None
 
     @property
+    def url(self) -> str:
+        return self.base_url + self.call.request.target
+
+    @property
     def body(self) -> bytes:
         return self.call.request.body or b""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing may be paid, so that neither wallet nor ledger is needed."""
+        return self.resumed is None and not (self.call.price or self.max_price)
 
     @property
     def key(self) -> str:
@@ -92,33 +100,23 @@ def _hash(*parts: bytes) -> str:
 
 @dataclass(kw_only=True, eq=False)
 class Buyer:
-    """Wallet, limits and ledger of a client, and the service's time.
-
-    Attributes:
-        ledger: where payments are written down.
-        wallet: the signer, or a function that returns it at the first use; None: nothing can be paid.
-        budget: the client's limits, besides the ledger's.
-        max_validity: at most this many seconds of validity.
-        pay_to: the only recipients; empty: those known for the service.
-        continue_for: seconds in which an equal call continues an unnamed payment.
-        collect: whether an answer counts as collected when its caller gets it.
-        allow_upfront: whether a service is paid that takes the money before the work.
-        asks_balance: whether a node is asked for the wallet's balance before the next signature.
-        has_node: whether there is one.
-    """
+    """Wallet, limits and ledger of a client, and the service's time."""
 
     ledger: Ledger
-    wallet: Signer | Callable[[], Signer] | None
-    budget: Budget
-    max_validity: int
-    pay_to: Collection[str]
-    continue_for: float
-    collect: bool
+    origin: str  # of the service
+    wallet: (
+        Signer | Callable[[], Signer] | None
+    )  # the signer, or what returns it at the first use; None: nothing is paid
+    budget: Budget  # the client's limits, besides the ledger's
+    max_validity: int  # seconds that a signature is valid, at most
+    pay_to: Collection[str]  # the only recipients; empty: those known for the service
+    continue_for: float  # seconds in which an equal call continues an unnamed payment
+    collect: bool  # whether an answer counts as collected when its caller gets it
     clock: Clock
     time: ServiceClock
-    allow_upfront: bool = False
-    asks_balance: bool = False
+    allow_upfront: bool = False  # whether a service is paid that takes the money before the work
     has_node: bool = False
+    asks_balance: bool = False  # whether the node is asked for the wallet's balance before the next signature
     _payer: str | None = None
 
     @property
@@ -179,7 +177,7 @@ class Terms(NamedTuple):
     earlier: Payment | None
     offer: Offer
     requirement: Requirement
-    funded: bool = False
+    funded: bool
 
 
 def owner_name() -> str:
@@ -190,7 +188,7 @@ def owner_name() -> str:
 def quote(buyer: Buyer, intent: PurchaseIntent) -> Quote:
     """The published price, and what the budgets leave. A free call does not read the ledger."""
     now = buyer.clock.now()
-    if intent.call.price == 0:
+    if intent.is_free:
         return intent.quote(Sums(now).spending(buyer.budget))
     return intent.quote(buyer.ledger.spending(buyer.budget, now=now, max_price=intent.max_price))
 
@@ -200,7 +198,9 @@ def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Over
 
     `since`: the result of the first look; an unnamed payment must have been created at that time or later.
     """
-    resumed = intent.resumed
+    resumed, sums = intent.resumed, Sums(at.local)
+    if intent.is_free:
+        return Overview(since, None, sums, buyer.budget, None, {}, None, sums.spending(buyer.budget))
     payer = None if buyer.wallet is None or resumed is not None else buyer.payer  # a resend needs no wallet
     whose = payer if resumed is None else resumed.payer
     return buyer.ledger.overview(
@@ -212,7 +212,7 @@ def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Over
         max_price=intent.max_price,
         run=intent.run,
         payment_id=None if resumed is None else resumed.id,
-        wallet="" if whose is None else empty_of(whose, intent.origin),
+        wallet="" if whose is None else empty_of(whose, buyer.origin),
     )
 
 
@@ -227,23 +227,29 @@ def check_wallet(
     most = intent.call.price if intent.max_price is None else min(intent.call.price, intent.max_price)
     buyer.asks_balance = balance is not None and balance < most  # a node that failed is not asked at each call
     if balance is not None and balance < most:
-        raise balance_too_small(buyer.payer, intent.origin, most, balance)
+        raise balance_too_small(buyer.payer, buyer.origin, most, balance)
     if balance is None and empty is not None:
         payment_id = None if earlier is None else earlier.id
-        refused = empty.refusal(payment_id, buyer.clock.now(), payer=buyer.payer, service=intent.origin, amount=most)
+        refused = empty.refusal(payment_id, buyer.clock.now(), payer=buyer.payer, service=buyer.origin, amount=most)
         if refused is not None:
             raise refused
     return balance is not None
 
 
 def guarded(
-    buyer: Buyer, intent: PurchaseIntent, offer: Offer, earlier: Payment | None, settings: Mapping[str, str]
+    buyer: Buyer,
+    intent: PurchaseIntent,
+    offer: Offer,
+    earlier: Payment | None,
+    settings: Mapping[str, str],
+    *,
+    funded: bool,
 ) -> Terms:
     """The cheapest acceptable requirement of an offer."""
     most = intent.call.price if intent.max_price is None else intent.max_price
-    accepted = buyer.pay_to or tuple(addresses(settings.get(recipients_of(intent.origin))))
+    accepted = buyer.pay_to or tuple(addresses(settings.get(recipients_of(buyer.origin))))
     limits = Limits(intent.url, buyer.payer, most, buyer.max_validity, accepted, buyer.allow_upfront)
-    return Terms(earlier, offer, choose(offer, limits))
+    return Terms(earlier, offer, choose(offer, limits), funded)
 
 
 def check_earlier(buyer: Buyer, intent: PurchaseIntent, payment: Payment, limits: Budget, at: Moment) -> None:
@@ -315,7 +321,6 @@ def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, own
         payment=payment,
         header=header,
         earlier=terms.earlier,
-        origin=intent.origin,
         budget=buyer.budget,
         pay_to=tuple(buyer.pay_to),
         secret_id=None if secret is None else secret.id,

@@ -38,14 +38,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from .._http.log_events import event
-from .._http.response import failure_of
-from .._http.retry import Failure, FailureCause, RetryPolicy
+from .._http.retry import RetryPolicy
 from .._http.service_time import Moment
 from .._market import token_warnings
 from .._values.http import RawResponse
 from .._values.payment import Payment
 from ..errors import (
-    APIConnectionError,
     APIError,
     APIResponseError,
     LedgerError,
@@ -63,7 +61,6 @@ from .buyer import (
     guarded,
     new_nonce,
     owner_name,
-    quote,
 )
 from .effects import (
     Answer,
@@ -94,10 +91,11 @@ from .messages import (
     signature_refused,
 )
 from .protocol import authorization, parse_offer, receipt_warnings
-from .results import DryRun, MarketResult, Quote
-from .state_machine import DELIVERED, MARGIN, OPEN, UNDELIVERED, Report, Tries, classify, classify_failure, judge
+from .results import DryRun, MarketResult
+from .state_machine import DELIVERED, MARGIN, OPEN, Report, Tries, classify, classify_failure
 
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_POLL = 0.5
+"""Seconds between two looks at a payment on which another process works."""
 
 
 def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: float) -> Steps[MarketResult[Any]]:
@@ -107,34 +105,23 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
     """
     clock, time, request, resumed, owner = buyer.clock, buyer.time, intent.call.request, intent.resumed, owner_name()
     keep = resumed is not None
-    if resumed is None and (intent.call.price == 0 or buyer.wallet is None):  # it may need no payment
-        at = time.moment(clock)
-        published = quote(buyer, intent) if intent.call.price == 0 else intent.quote((yield Look(at)).spending)
-        answer: Answer = yield Ask()
-        if answer.response.status != 402:
-            return _free(buyer, answer, published)
-        if buyer.wallet is None:
-            raise PaymentRefusedError("there is no wallet to pay with", code="no_signer")
+    at: Moment  # now, by all clocks
     row: LedgerRow  # the payment as this call knows it
-    before: Payment | None = None  # the payment before this call signed
-    tries = Tries()  # what this call knows of its signature
-    is_sending = False  # whether `row` is the payment that it sends
-    started: Moment | None  # when this call first sent it
-    end: Report | None = None  # what is written if the call ends here; None: it has claimed nothing
+    tries: Tries  # what this call knows of its signature
+    is_sending = False  # whether this call sends it, or is about to
+    until: float  # the monotonic time at which its validity ends: setting the clock back does not make it longer
     reply: bytes | None = None  # the answer for the caller
     asked: tuple[str, int] | None = None  # the expired signature that was resent: the service keeps no answer for it
-    pause = _SHORTEST_PAUSE
     proves = True  # whether a refusal by a budget may still ask the witness
     since = math.inf  # an unnamed payment signed before this time is another purchase; one signed by this call never is
 
-    def record(report: Report | None, collected: bool | None = None, *, goes_on: bool = False) -> Steps[None]:
+    def record(report: Report | None, collected: bool | None = None) -> Steps[None]:
         nonlocal row
         change = Record(
             report=report,
             signatures=row.payment.signatures,
-            before=before,
+            before=tries.before if is_sending else None,
             empty=seen.empty,
-            goes_on=goes_on,
             collected=collected,
             keep=keep,
             reply=reply,
@@ -143,12 +130,22 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
         )
         row = yield Write(row, change)
 
-    def find_room(terms: Terms, refused: PaymentRefusedError) -> Steps[None]:
-        """Look again if the witness proved something, else raise the refusal of a budget. Nothing was written."""
-        nonlocal proves
-        asks, proves = proves, False
-        if not (asks and (yield Prove(terms, refused))):
-            raise refused
+    def hand_over(data: Any, warnings: tuple[str, ...], *, again: bool = False) -> Steps[MarketResult[Any]]:
+        yield HandOver()
+        payment, warnings = row.payment, warnings + token_warnings(request.target, request.body or b"", data)
+        if row.unwritten is not None:
+            warnings = (f"the delivery could not be written to the ledger: {row.unwritten.message}", *warnings)
+        for warning in warnings if not again else ():
+            event("payment_warning", "payment %(payment_id)s: %(reason)s", payment_id=payment.id, reason=warning)
+        return MarketResult(
+            data=data,
+            quote=intent.quote(seen.spending),
+            payment=payment,
+            receipt=payment.receipt,
+            warnings=warnings,
+            again=again,
+            answered_at=datetime.fromtimestamp(payment.updated, UTC),
+        )
 
     def check_nonce(found: LedgerRow | None) -> None:
         """A call signs no second nonce, even if somebody has closed the payment that it sends."""
@@ -157,31 +154,28 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
 
     def is_late() -> bool:
         """Whether verifiers would refuse the payment, as too little of its validity is left."""
-        return not tries.expired and latest() + MARGIN >= row.payment.valid_before
-
-    def latest() -> float:
-        """The latest estimate of the service's time. Setting the clock back does not revive a payment."""
-        return at.latest if started is None else max(at.latest, started.latest + at.monotonic - started.monotonic)
+        left = min(row.payment.valid_before - at.latest, until - at.monotonic)
+        return left <= MARGIN and not tries.expired
 
     def close(error: Exception) -> Steps[None]:
         """Write down what is known when the call ends with an error. The next equal call gets an unread answer.
 
         If the payment may have been taken, and the error does not say so, raise one that does.
         """
-        nonlocal end, at
-        if isinstance(error, Ended) and error.is_sent:
-            end = replace(tries.unsent("interrupted"), meaning=OPEN, sent=True)
-        if reply is not None or (end is not None and row.owner == owner):
-            at = time.moment(clock)
-            yield from record(end, None if reply is None else False)
+        nonlocal at
+        at, report = time.moment(clock), tries.end() if is_sending else None
+        if report is not None and isinstance(error, Ended) and error.is_sent:
+            report = replace(report, meaning=OPEN if report.meaning.refused else report.meaning, sent=True)
+        if reply is not None or (is_sending and row.owner == owner):
+            yield from record(report, None if reply is None else False)
         says_so = isinstance(error, PaymentError) and not isinstance(error, LedgerError)
-        if not is_sending or says_so or not isinstance(error, TradeError):
+        if report is None or says_so or not isinstance(error, TradeError):
             return
         if isinstance(error, APIError | LedgerError):
             error.payment = row.payment
         if isinstance(error, APIError):
-            error.retries = tries.resends
-        known = outcome_error(row.payment, replace(end or tries.unsent(""), reason=error.message), None)
+            error.retries = len(tries.reports)
+        known = outcome_error(row.payment, replace(report, reason=error.message), None)
         if tries.in_doubt and known is not None:
             raise known from error
 
@@ -192,14 +186,13 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
             seen: Overview = yield Look(at, since)
             found, step = seen.row, NextStep.SIGN
             check_nonce(found)
-            since, before, end, is_sending = seen.since, None, None, False
+            since, is_sending = seen.since, False
             if found is None and resumed is not None:
                 found = LedgerRow(resumed)  # the payment is missing: the database was restored from a backup
             if found is None:
-                if intent.max_total is not None:
-                    over = total_refusal(intent.call.price, intent.max_total, seen.run)
-                    if over is not None:
-                        raise over  # before anything is requested
+                most = intent.max_total
+                if most is not None and (over := total_refusal(intent.call.price, most, seen.run)) is not None:
+                    raise over  # before anything is requested
             else:
                 payment = found.payment
                 if resumed is None and not intent.is_for(payment):
@@ -207,10 +200,9 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 step = next_step(payment, at.latest + MARGIN)
                 is_ready = step is NextStep.REFUSE or (step is NextStep.COLLECT and payment.purchase is not None)
                 if not (is_ready or found.is_free_for(owner, at.local)):  # another call works on it
-                    if keep or clock.monotonic() + pause > give_up:
+                    if keep or at.monotonic + _POLL > give_up:
                         raise in_progress(payment, is_resumed=keep, where=" in another process")
-                    yield Sleep(pause)
-                    pause = min(2 * pause, _LONGEST_PAUSE)
+                    yield Sleep(_POLL)
                     continue
                 is_early = payment.created > latest_end(at.local)
                 if (is_early or (payment.is_open and step is not NextStep.RESEND)) and not at.is_known:
@@ -236,71 +228,62 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                         if not row.mine:  # another call was faster
                             reply = None
                             continue
-                    yield HandOver()
-                    warnings = token_warnings(request.target, request.body or b"", data)
-                    return _bought(data, intent.quote(seen.spending), payment, warnings, keep=keep, again=True)
+                    return (yield from hand_over(data, (), again=True))
 
-            is_claimed = found is None or step is NextStep.SIGN
             if found is None or step is NextStep.SIGN:
                 # Is there money? Ask, guard, take a slot, sign, submit.
-                earlier = None if found is None else found.payment
+                earlier, submitted = None if found is None else found.payment, None
                 funded = False
                 if seen.empty is not None or buyer.asks_balance:
                     funded = check_wallet(buyer, intent, earlier, seen.empty, (yield Balance()))
-                answer = yield Ask()
-                if answer.response.status != 402:
-                    return _free(buyer, answer, intent.quote(seen.spending))
+                answer: Answer = yield Ask()
                 at = time.moment(clock, answer.response.headers)
-                terms = guarded(buyer, intent, parse_offer(answer.response), earlier, seen.settings)
-                terms = terms._replace(funded=funded)
+                if answer.response.status != 402:
+                    answered_at = datetime.fromtimestamp(at.local, UTC)
+                    return MarketResult(data=answer.data, quote=intent.quote(seen.spending), answered_at=answered_at)
+                terms = guarded(buyer, intent, parse_offer(answer.response), earlier, seen.settings, funded=funded)
                 amount, run = int(terms.requirement.amount), seen.run if earlier is None else None
                 refused = refusal(amount, earlier, seen.sums, seen.limits, max_total=intent.max_total, run=run)
+                if refused is None:
+                    yield Slot(terms)
+                    submit: Submit = yield Sign(terms, seen, owner)
+                    try:
+                        submitted = yield Write(seen.row, submit)
+                    except PaymentRefusedError as problem:  # nothing was written
+                        refused = problem
+                    except LedgerError as problem:
+                        problem.payment = earlier or submit.payment  # written or not, this signature was not sent
+                        raise
                 if refused is not None:
-                    yield from find_room(terms, refused)
+                    asks, proves = proves, False
+                    if not (asks and (yield Prove(terms, refused))):
+                        raise refused
+                if submitted is None:  # another call was faster, or there may be room now
                     continue
-                yield Slot(terms)
-                submit: Submit = yield Sign(terms, seen, owner)
-                before = earlier or submit.payment
-                try:
-                    submitted: LedgerRow | None = yield Write(seen.row, submit)
-                except PaymentRefusedError as problem:  # nothing was written
-                    submitted, refused = None, problem
-                except LedgerError as problem:
-                    problem.payment = before  # written or not, this signature was not sent
-                    raise
-                if refused is not None:
-                    yield from find_room(terms, refused)
-                if submitted is None:  # another call was faster, or there is room now
-                    continue
-                row, started, tries = submitted, None, Tries() if earlier is None else Tries.after(earlier)
-                if buyer.has_node and buyer.is_contract:
-                    end = replace(tries.unsent("interrupted"), meaning=OPEN, sent=True)  # a node may send it
-                    is_asked, why_not = yield Verify(row.payment)
-                    if why_not is not None:
-                        report = replace(end, reason=why_not) if is_asked else tries.unsent(why_not)
-                        yield from record(report)
-                        raise signature_refused(row.payment, why_not)
-                    if is_asked:
-                        tries = tries._replace(handed_over=True)
-                    else:
-                        end = None
+                row, before = submitted, earlier or submit.payment
             else:
-                row, started = found, at
+                row, before = found, found.payment
                 if resumed is None:
                     check_earlier(buyer, intent, row.payment, seen.limits, at)
-                tries = Tries.after(row.payment, expired=step is NextStep.ASK)
+            tries, is_sending = Tries(before, expired=step is NextStep.ASK), True
+            until = at.monotonic + row.payment.valid_before - at.latest
+            if row.owner == owner and buyer.has_node and buyer.is_contract:
+                tries.shown = True  # if the call ends here, a node may have it
+                tries.shown, why_not = yield Verify(row.payment)
+                if why_not is not None:
+                    yield from record(tries.end(why_not))
+                    raise signature_refused(row.payment, why_not)
 
-            is_sending = True
             while True:  # until the outcome is known or time is up; `break`: look again
-                if not is_claimed or end is not None:
+                if row.owner != owner or tries.reports:
                     # Take a slot, and write down that the same bytes are sent.
                     yield Slot(row.payment)
                     at = time.moment(clock)
                     if is_late():  # the wait was too long
-                        if end is not None:
-                            yield from record(end)
+                        if row.owner == owner:
+                            yield from record(tries.end())
                         break
-                    if end is None or end.sent:  # else it is written already
+                    if row.owner != owner or tries.end().sent:  # else it is written already
                         resubmit = Resubmit(
                             signatures=row.payment.signatures,
                             owner=owner,
@@ -313,56 +296,35 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                         if not row.mine:  # another call was faster
                             break
                 # Send.
-                payment, end = row.payment, tries.unsent("interrupted")
-                at = time.moment(clock)
-                started = started or at
+                payment, at = row.payment, time.moment(clock)
                 if is_late():  # writing took too long
-                    late = tries.unsent("it was written down when its validity had ended")
-                    yield from record(late)
+                    yield from record(tries.end("it was written down when its validity had ended"))
                     break
                 response: RawResponse | None = None
                 lost: APIError | None = None
                 try:
                     answer = yield Send(payment)
                 except APIError as error:
-                    lost, is_sent = error, isinstance(error, APIConnectionError) and error.sent
-                    report = classify_failure(failure_of(error), error.message, sent=is_sent)
-                    at = time.moment(clock)
+                    report, lost, at = classify_failure(error), error, time.moment(clock)
                 else:
                     response, lost = answer.response, answer.problem
-                    status = Failure(FailureCause.STATUS, answer.response.status, answer.response.headers)
-                    report = classify(answer.response, status)
-                    at = time.moment(clock, answer.response.headers)
-                # Record what that means.
-                time_left = give_up - at.monotonic
-                end, tries, wait, signs = judge(
-                    report, payment, tries, policy, at=latest(), now=at.local, time_left=time_left
-                )
-                if end.meaning is DELIVERED and response is not None:
+                    at = time.moment(clock, response.headers)
                     if lost is None:
                         try:
                             data = request.decode(request.method, intent.url, response)
                         except APIResponseError as unusable:
                             lost = unusable
-                        else:
-                            reply = response.content
-                            yield from record(end, True if buyer.collect else None)
-                            yield HandOver()
-                            warnings = receipt_warnings(end.receipt, payment, end.receipt_problem)
-                            warnings += token_warnings(request.target, request.body or b"", data)
-                            if row.unwritten is not None:
-                                text = f"the delivery could not be written to the ledger: {row.unwritten.message}"
-                                warnings = (text, *warnings)
-                            text = "payment %(payment_id)s: %(reason)s"
-                            for warning in warnings:
-                                event("payment_warning", text, payment_id=payment.id, reason=warning)
-                            return _bought(data, intent.quote(seen.spending), row.payment, warnings, keep=keep)
-                    end = replace(end, meaning=UNDELIVERED, reason=lost.message)
+                    report = classify(response, lost)
+                # Record what that means.
+                time_left = min(give_up, until) - at.monotonic
+                wait = tries.judge(report, payment, policy, at=at.latest, now=at.local, time_left=time_left)
+                end = tries.reports[-1]
+                if end.meaning is DELIVERED:
+                    reply = end.reply
+                    yield from record(end, True if buyer.collect else None)
+                    warnings = receipt_warnings(end.receipt, payment, end.receipt_problem)
+                    return (yield from hand_over(data, warnings))
                 if wait is not None:
-                    if end.sent:  # the answer may still come after the wait, and a receipt would end the payment
-                        yield from record(replace(end, receipt=None), goes_on=True)
-                    if row.unwritten is not None:
-                        raise row.unwritten
                     text = "payment %(payment_id)s: %(reason)s; resending it in %(wait).1f s"
                     event("payment_resent", text, payment_id=payment.id, reason=end.reason, wait=wait)
                     yield Sleep(wait)
@@ -372,8 +334,8 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 yield from record(end)
                 if next_step(row.payment, at.latest) is NextStep.COLLECT:  # another call got it
                     break
-                if not signs:
-                    raise final_error(row.payment, end, lost, response, tries.resends)
+                if not tries.signs:
+                    raise final_error(row.payment, end, lost, response, len(tries.reports) - 1)
                 asked = (payment.id, payment.signatures)
                 break
     except Exception as error:  # ours, or `Ended`
@@ -381,65 +343,33 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
         raise
 
 
-def _bought(
-    data: Any, published: Quote, payment: Payment, warnings: tuple[str, ...], *, keep: bool, again: bool = False
-) -> MarketResult[Any]:
-    reply = payment.reply if keep or payment.purchase is not None else None
-    return MarketResult(
-        data=data,
-        quote=published,
-        payment=replace(payment, waits=False, reply=reply),
-        receipt=payment.receipt,
-        warnings=warnings,
-        again=again,
-        answered_at=datetime.fromtimestamp(payment.updated, UTC),
-    )
-
-
-def _free(buyer: Buyer, answer: Answer, published: Quote) -> MarketResult[Any]:
-    answered_at = datetime.fromtimestamp(buyer.clock.now(), UTC)
-    return MarketResult(data=answer.data, quote=published, answered_at=answered_at)
-
-
 def dry_run(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: float) -> Steps[DryRun]:
     """What a purchase would send. It runs until it would take a slot or write, and stops there."""
     steps = purchase(buyer, intent, policy, give_up)
-    seen: Overview | None = None
-    refused: PaymentError | None = None
-    existing: Payment | None = None
-    fields: dict[str, str] | None = None
-    requirement: dict[str, Any] | None = None
+    seen: Overview = yield next(steps)
+    plan = DryRun(quote=intent.quote(seen.spending))
+    if seen.row is not None:  # a call that works on it would change nothing here
+        seen = replace(seen, row=replace(seen.row, owner=None))
     try:
-        effect = next(steps)
+        effect = steps.send(seen)
         while not isinstance(effect, Prove | Slot | Write):
-            result: Any = yield effect
-            if isinstance(effect, Look):
-                seen = result
-                if result.row is not None:  # a call that works on it would change nothing here
-                    result = replace(result, row=replace(result.row, owner=None))
-            effect = steps.send(result)
-        refused = effect.refused if isinstance(effect, Prove) else None
+            effect = steps.send((yield effect))
         match effect:
-            case Write(row):  # the answer is in the ledger
-                existing = None if row is None else row.payment
-            case Slot(Payment() as existing):
-                fields = authorization(existing)
+            case Slot(Payment() as payment):
+                return replace(plan, existing=payment, authorization=authorization(payment))
             case Slot(Terms() as terms) | Prove(terms):
-                existing, requirement = terms.earlier, terms.requirement.raw
                 fields = authorization(drafted(buyer, intent, terms, new_nonce(), buyer.time.moment(buyer.clock)))
-                if intent.name is not None and existing is None:
+                if intent.name is not None and terms.earlier is None:
                     del fields["nonce"]  # only the key can compute it
+                refused = effect.refused if isinstance(effect, Prove) else None
+                requirement, existing = terms.requirement.raw, terms.earlier
+                return replace(plan, authorization=fields, requirement=requirement, existing=existing, refusal=refused)
+        # The answer is in the ledger.
+        return replace(plan, existing=seen.payment)
     except StopIteration as done:
         return DryRun(quote=done.value.quote, existing=done.value.payment)
     except PaymentError as error:
-        refused, existing, requirement = error.with_traceback(None), error.payment, None
-        fields = None if existing is None else authorization(existing)
+        shown = None if error.payment is None else authorization(error.payment)
+        return replace(plan, authorization=shown, existing=error.payment, refusal=error.with_traceback(None))
     finally:
         steps.close()
-    return DryRun(
-        quote=quote(buyer, intent) if seen is None else intent.quote(seen.spending),
-        authorization=fields,
-        requirement=requirement,
-        existing=existing,
-        refusal=refused,
-    )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from .._http.arguments import comparable, required_text
+from .._http.request import Request
 from .._values.text import printable
 from ..errors import InvalidArgumentError
 
@@ -27,9 +29,9 @@ def purchase_name(name: str | None, argument: str = "purchase") -> str | None:
     return name
 
 
-def item_name(job: str, path: str, body: bytes) -> str:
+def item_name(job: str, request: Request[Any]) -> str:
     """The name of the purchase of one item of a batch job: the job's name and the request."""
-    return f"{comparable(job)}: {path} {canonical(body)}"
+    return f"{comparable(job)}: {request.target} {canonical(request.body or b'')}"
 
 
 def canonical(body: bytes) -> str:

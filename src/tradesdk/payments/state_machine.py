@@ -1,11 +1,11 @@
 """What a response to a payment means, and what to do next: resend the same bytes after a wait, or end. No I/O.
 
-`classify` and `classify_failure` make a `Report` of one response or its absence. `judge` corrects its meaning by what
-the call sent before (`Tries`) and says whether and when to resend. `purchase` asks, waits and sends; it writes the
-report with `ledger.changes.Record`, which says what it does to the payment.
+`classify` and `classify_failure` make a `Report` of one response or its absence. `Tries.judge` corrects its meaning by
+what the call sent before, and says whether and when to resend. `purchase` asks, waits and sends; it writes the report
+with `ledger.changes.Record`, which says what it does to the payment.
 
 One call signs once. A new 402 or an error does not prove that a payment was not taken, so nothing here asks for
-another signature; only for an expired one that the service keeps no answer for (`Judgment.signs`).
+another signature; only for an expired one that the service keeps no answer for (`Tries.signs`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from .._http.response import failure_of
 from .._http.retry import Failure, FailureCause, RetryPolicy
 from .._values.http import RawResponse
 from .._values.payment import Payment, PaymentStage, ReasonCode, Receipt
 from .._values.text import printable
+from ..errors import APIConnectionError, APIError
 from .protocol import is_upfront, offer_error, read_receipt
 
 MAX_RESENDS = 5
@@ -47,6 +49,7 @@ NOT_RECEIVED = Meaning(ReasonCode.NOT_RECEIVED, resends=MAX_RESENDS, refused=Tru
 REJECTED = Meaning(ReasonCode.REJECTED, refused=True)
 REFUSED = Meaning(ReasonCode.REFUSED, refused=True)
 UNDELIVERED = Meaning(ReasonCode.UNDELIVERED, PaymentStage.TAKEN, is_final=True)
+UNUSABLE = Meaning(*UNDELIVERED)  # a success whose body cannot be read
 SUSPECT = Meaning(ReasonCode.SUSPECT, PaymentStage.TAKEN, unsettled=True)
 TAKEN_ELSEWHERE = Meaning(ReasonCode.TAKEN_ELSEWHERE, PaymentStage.TAKEN)
 
@@ -100,12 +103,13 @@ _GATEWAY_STATUSES = frozenset({408, 409, 425, 429, 499})
 """Gateways send these too, perhaps after the service took the payment."""
 
 
-def classify(response: RawResponse, failure: Failure) -> Report:
-    """What a response to a request with a payment means."""
+def classify(response: RawResponse, unusable: APIError | None = None) -> Report:
+    """What a response to a payment means. `unusable`: of a success, why its body cannot be read."""
     status = response.status
-    receipt, problem = read_receipt(response.headers)
+    failure, (receipt, problem) = Failure(FailureCause.STATUS, status, response.headers), read_receipt(response.headers)
     if 200 <= status < 300:
-        return Report(DELIVERED, "delivered", failure, receipt, problem, response.content)
+        meaning, reason = (DELIVERED, "delivered") if unusable is None else (UNUSABLE, unusable.message)
+        return Report(meaning, reason, failure, receipt, problem, response.content)
     settled = receipt is not None and receipt.success
     reason, unfunded = (receipt.error_reason or "") if receipt is not None and not settled else "", False
     if status == 402:
@@ -139,81 +143,76 @@ def _refusal(reason: str, *, of_settlement: bool) -> Meaning:
     return OPEN if re.fullmatch(r"[a-z0-9_]{3,100}", reason) else BARE
 
 
-def classify_failure(failure: Failure, reason: str, *, sent: bool = False) -> Report:
-    """What a missing response means. `sent`: the payment may have been sent, whatever the cause."""
-    sent = sent or failure.cause is FailureCause.LOST
-    return Report(OPEN if sent else NOT_RECEIVED, printable(reason, 200), failure, sent=sent)
+def classify_failure(error: APIError) -> Report:
+    """What a missing response means. It may have been sent, even if another attempt cannot help."""
+    failure, sent = failure_of(error), isinstance(error, APIConnectionError) and error.sent
+    return Report(OPEN if sent else NOT_RECEIVED, printable(error.message, 200), failure, sent=sent)
 
 
-class Tries(NamedTuple):
+@dataclass(slots=True)
+class Tries:
     """What one call knows of the signature that it sends."""
 
-    handed_over: bool = False  # a signature of this nonce was sent before
-    in_doubt: bool = False  # one of them may have been taken
-    expired: bool = False  # it has expired: sent only to get an answer that the service may keep
-    resends: int = 0
-    bare: int = 0  # responses without a reason
-    receipt: Receipt | None = None  # a receipt of success
+    before: Payment  # before the call signed it, or wrote down that it resends it
+    expired: bool = False  # it has expired: it is sent only to get an answer that the service may keep
+    shown: bool = False  # a node that is asked about a contract wallet may have it
+    reports: list[Report] = field(default_factory=list)  # of this call's submissions, corrected by the earlier ones
+    signs: bool = False  # it has expired and the service keeps no answer for it: its nonce may be signed again
 
-    @classmethod
-    def after(cls, before: Payment, *, expired: bool = False) -> Tries:
-        """`before`: the payment before this call signed it, or wrote down that it resends it."""
-        return cls(before.submissions > 0, before.in_doubt, expired)
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a signature of this nonce may have been taken."""
+        return self.before.in_doubt or any(one.sent and one.meaning.resends for one in self.reports)
 
-    def unsent(self, reason: str) -> Report:
-        """The report of a submission that was not sent. A receipt of success stays."""
-        if self.receipt is not None:
-            return Report(OPEN, reason, receipt=self.receipt)
-        return Report(OPEN if self.in_doubt else NOT_RECEIVED, reason, sent=False)
+    def end(self, reason: str = "interrupted") -> Report:
+        """What is written if the call ends now: the last report, or that it was not sent, as far as this call knows."""
+        if self.reports:
+            return self.reports[-1]
+        return Report(OPEN if self.in_doubt or self.shown else NOT_RECEIVED, reason, sent=self.shown)
 
+    def judge(
+        self,
+        report: Report,
+        payment: Payment,
+        policy: RetryPolicy,
+        *,
+        at: float,
+        now: float,
+        time_left: float,
+        random: Callable[[], float] = random.random,
+    ) -> float | None:
+        """Add a report, corrected by what the call sent before. The result: seconds until the same bytes are resent.
 
-class Judgment(NamedTuple):
-    """What to do after a response. The report is what is written if the call ends now."""
-
-    report: Report
-    tries: Tries
-    wait: float | None  # seconds until the same bytes are resent; None: do not resend
-    signs: bool  # it has expired and the service keeps no answer for it: its nonce may be signed again
-
-
-def judge(
-    report: Report,
-    payment: Payment,
-    tries: Tries,
-    policy: RetryPolicy,
-    *,
-    at: float,
-    now: float,
-    time_left: float,
-    random: Callable[[], float] = random.random,
-) -> Judgment:
-    """What to do after a response. `at`: the latest estimate of the service's time; `now`: the local time."""
-    meaning, wait = report.meaning, None
-    if meaning is REFUSED and is_upfront(payment):
-        meaning = OPEN  # the money may have been taken before the work
-    says_no = meaning.refused or report.failure.status == 402
-    handed_over, in_doubt, resends = tries.handed_over, tries.in_doubt, tries.resends
-    bare = tries.bare + (meaning is BARE)
-    if meaning.unsettled and tries.expired:
-        meaning = OPEN  # an expired signature cannot be settled
-    if meaning is UNDELIVERED and not (handed_over or report.is_settled):
-        # A random nonce cannot be used already: the service contradicts itself.
-        meaning = OPEN if payment.purchase is None else TAKEN_ELSEWHERE
-    elif meaning.unsettled and payment.settle_failed not in (0, payment.signatures):
-        meaning = SUSPECT
-    elif meaning.resends:
-        in_doubt |= report.sent
-        if report.failure.cause is not FailureCause.HOPELESS and (
-            resends < min(MAX_RESENDS, policy.max_retries) and bare <= MAX_RESENDS_NO_REASON
-        ):
-            named = policy.wait(resends + 1, report.failure, now=now, random=random)
-            in_time = named.server <= policy.max_server_wait and named.seconds <= time_left
-            if in_time and at + named.seconds + MARGIN < payment.valid_before:
-                wait, resends = named.seconds, resends + 1
-    if meaning.refused and in_doubt:
-        meaning = OPEN  # maybe refused because it was taken already
-    receipt = report.receipt if report.is_settled else tries.receipt
-    report = replace(report, meaning=meaning, receipt=receipt or report.receipt)
-    signs = tries.expired and says_no and report.sent and report.stage is PaymentStage.SENT
-    tries = Tries(handed_over or report.sent, in_doubt, tries.expired, resends, bare, receipt)
-    return Judgment(report, tries, wait, signs)
+        `at`: the latest estimate of the service's time; `now`: the local time. None: it is not resent.
+        """
+        meaning, wait, resends = report.meaning, None, len(self.reports)
+        if meaning is REFUSED and is_upfront(payment):
+            meaning = OPEN  # the money may have been taken before the work
+        says_no = meaning.refused or report.failure.status == 402
+        sent = report.sent or self.shown
+        handed_over = self.shown or self.before.submissions > 0 or any(one.sent for one in self.reports)
+        if meaning.unsettled and self.expired:
+            meaning = OPEN  # an expired signature cannot be settled
+        if meaning is UNDELIVERED and not (handed_over or report.is_settled):
+            # A random nonce cannot be used already: the service contradicts itself.
+            meaning = OPEN if payment.purchase is None else TAKEN_ELSEWHERE
+        elif meaning.unsettled and payment.settle_failed not in (0, payment.signatures):
+            meaning = SUSPECT
+        elif meaning.resends:
+            bare = sum(one.meaning is BARE for one in (*self.reports, report))
+            if report.failure.cause is not FailureCause.HOPELESS and (
+                resends < min(MAX_RESENDS, policy.max_retries) and bare <= MAX_RESENDS_NO_REASON
+            ):
+                named = policy.wait(resends + 1, report.failure, now=now, random=random)
+                in_time = named.server <= policy.max_server_wait and named.seconds <= time_left
+                if in_time and at + named.seconds + MARGIN < payment.valid_before:
+                    wait = named.seconds
+        if meaning.refused and (self.in_doubt or (sent and meaning.resends)):
+            meaning = OPEN  # maybe refused because it was taken already
+        if meaning in (OPEN, BARE) and any(one.meaning.unsettled for one in self.reports):
+            meaning = UNSETTLED
+        settled = next((one.receipt for one in (report, *self.reports[-1:]) if one.is_settled), report.receipt)
+        report = replace(report, meaning=meaning, receipt=settled, sent=sent)
+        self.signs = self.expired and says_no and sent and report.stage is PaymentStage.SENT
+        self.reports.append(report)
+        return wait

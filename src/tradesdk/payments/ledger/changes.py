@@ -152,9 +152,8 @@ class Submit:
         payment: as it was signed: a new one, or `earlier` with new terms.
         header: its header.
         earlier: the payment whose nonce it signs again, as it was seen.
-        origin: the service's.
         budget: the limits of the call, besides the ledger's.
-        pay_to: the only recipients; empty: those known for the origin. If none is known, this one is remembered.
+        pay_to: the only recipients; empty: those known for the service. If none is known, this one is remembered.
         secret_id: of a named purchase: the id of its secret, which must be the one that the ledger knows, or the first.
         owner: the call, which then has claimed it until `until`, in Unix seconds by the local clock.
         over: the service's time until which a signature is too old to be sent.
@@ -168,7 +167,6 @@ class Submit:
     payment: Payment
     header: SignedHeader
     earlier: Payment | None
-    origin: str
     budget: Budget
     pay_to: Sequence[str] = ()
     secret_id: str | None = None
@@ -198,7 +196,7 @@ class Submit:
         """
         if not self._is_next(row):
             return None
-        payment, before, origin = self.payment, None if row is None else row.payment, self.origin
+        payment, before, origin = self.payment, None if row is None else row.payment, self.payment.origin
         if other is not None:  # after a change of keys, each name would be paid for again
             return purchase_changed(other, payer=payment.payer)
         recipients, secret, wallet = recipients_of(origin), secret_of(payment.payer), empty_of(payment.payer, origin)
@@ -260,11 +258,11 @@ class Submit:
 
     def undo(self) -> Record:
         """The change to write later if it is unknown whether this one was written: the signature was not sent."""
-        earlier = self.earlier
+        before = self.earlier or self.payment
         return Record(
-            report=(Tries() if earlier is None else Tries.after(earlier)).unsent("interrupted"),
+            report=Tries(before).end(),
             signatures=self.payment.signatures + 1,
-            before=earlier or self.payment,
+            before=before,
             owner=self.owner,
             now=self.now,
         )
@@ -314,12 +312,7 @@ class Resubmit(LedgerChange):
     def undo(self, row: LedgerRow) -> LedgerChange | None:
         if row.owner == self.owner:  # the call's end undoes it, and one submission too many does no harm
             return None
-        return Record(
-            report=Tries.after(row.payment).unsent("interrupted"),
-            signatures=self.signatures,
-            owner=self.owner,
-            now=self.now,
-        )
+        return Record(report=Tries(row.payment).end(), signatures=self.signatures, owner=self.owner, now=self.now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,9 +321,8 @@ class Record(LedgerChange):
 
     Attributes:
         report: about the signature with the number `signatures`; None: nothing.
-        before: the payment before that signature, to restore if it was not sent.
+        before: the payment before the call signed or resent it, to restore if the signature was not sent.
         empty: what the call knew of an empty wallet.
-        goes_on: whether the claim stays, as the call resends the payment.
         collected: True: the caller has the answer, so no other unnamed call gets it; if it was collected before, the
             row is not `mine`. False: the caller did not get it after all, so the next equal call does.
         keep: whether the ledger keeps a collected answer; with a name it always does.
@@ -341,7 +333,6 @@ class Record(LedgerChange):
     signatures: int = 0
     before: Payment | None = None
     empty: EmptyWallet | None = None
-    goes_on: bool = False
     collected: bool | None = None
     keep: bool = False
     reply: bytes | None = None
@@ -349,8 +340,6 @@ class Record(LedgerChange):
     def __call__(self, row: LedgerRow) -> LedgerRow:
         if self.report is not None:
             row = self._recorded(row, self.report)
-        if self.goes_on:
-            return row
         payment, mine = row.payment, False
         if payment.stage is ANSWERED and self.collected is not None:
             mine = self.collected and payment.waits
@@ -377,7 +366,7 @@ class Record(LedgerChange):
             changes["settle_failed"] = self.signatures
         if not report.sent:
             changes["submissions"] = payment.submissions - 1
-            if (before := self.before) is not None:
+            if (before := self.before) is not None and before.signatures != self.signatures:
                 handed_over = 0 if before.paid is False else before.submissions
                 if payment.submissions == handed_over + 1:  # a higher number: it was resent since
                     changes |= {"submissions": before.submissions, "signatures": self.signatures}

@@ -277,7 +277,7 @@ class Ledger:
             after = change(row, counted, named, run=sql.run_sum(more[0]) if more else None, other=other)
             if not isinstance(after, LedgerRow):
                 return after
-            is_first = bool(after.settings) and rules.recipients_of(change.origin) in after.settings
+            is_first = bool(after.settings) and rules.recipients_of(payment.origin) in after.settings
             return self._save(db, row, after, (sql.FORGET, (now - rules.KEPT,)))
 
         def late() -> Late:
@@ -287,7 +287,7 @@ class Ledger:
         if isinstance(result, PaymentRefusedError):  # raised here, as an error in the step ends a connection
             raise result
         if is_first:
-            log_recipient(change.origin, payment.pay_to)
+            log_recipient(payment.origin, payment.pay_to)
         return result
 
     def update(self, payment_id: str, change: LedgerChange, row: LedgerRow | None = None) -> LedgerRow:
