@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.errors import Declined, Interrupted, UsageProblem
 from tradesdk_cli.output.formats import flatten
+from tradesdk_cli.output.stderr import broken, columns_of
 from tradesdk_cli.redact import without_secrets
 from tradesdk_cli.text import one_line, plain_dollars, to_json, visible
 
@@ -188,7 +189,8 @@ def explain(run: Run, change: Change, *, body: bool = True, heading: bool = Fals
     for name, text in rows:
         say(out, f"  {visible(name).ljust(width)}  {text}")
     for warning in change.warnings:
-        say(out, f"{out.paint('yellow', 'warning:')} {one_line(warning)}")
+        first, *rest = broken(f"warning: {one_line(warning)}", columns_of(out.stderr))
+        say(out, "\n".join([out.paint("yellow", "warning:") + first.removeprefix("warning:"), *rest]))
 
 
 def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | None) -> str:
@@ -210,7 +212,9 @@ def _shown(name: str, value: Any, limit: int = _LONGEST) -> str:
         return f"{CHAIN_NAMES[value]} ({value})"
     if _NUMBER.fullmatch(text) and name.endswith("_pct"):  # as in tables
         return f"{plain_dollars(Decimal(text))}%"
-    return f"{text} USD" if _NUMBER.fullmatch(text) and name.endswith("_usd") else text
+    if _NUMBER.fullmatch(text) and name.endswith("_usd"):
+        return f"{'-' * text.startswith('-')}${plain_dollars(Decimal(text.lstrip('-')))}"
+    return text
 
 
 def say(out: Output, line: str) -> None:
@@ -225,8 +229,6 @@ def can_ask() -> bool:
 
 def ask(question: str) -> bool:
     """Asks at the terminal; True for yes. A closed terminal is a no."""
-    from tradesdk_cli.output.stderr import broken, columns_of
-
     lines = broken(f"{one_line(question)} [y/N]", columns_of(sys.stderr))
     print("\n".join(lines), end=" ", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()

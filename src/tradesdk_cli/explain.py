@@ -351,7 +351,7 @@ def _raise_it(name: str, amount: Decimal | None) -> str:
         of_environment = None
     if amount is not None and of_environment == amount:
         return f"to raise it: TRADE_BUDGET_{name.upper()} in the environment, which is {plain_dollars(amount)}"
-    return f"to raise it, for it is kept in the ledger: {TRADE} pay budget set --{name.replace('_', '-')} USD"
+    return f"to raise it (the ledger keeps it): {TRADE} pay budget set --{name.replace('_', '-')} USD"
 
 
 def about_payment(payment: Payment | None) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from tradesdk_cli.config.settings import DEFAULT
 from tradesdk_cli.errors import CONFIG, OTHER, ConfigProblem
 from tradesdk_cli.explain import problem_of
 from tradesdk_cli.mcp import INSTALL
+from tradesdk_cli.output.stderr import broken
 from tradesdk_cli.pay.checkout import market_client
 from tradesdk_cli.pay.rows import LIMITS, left_over, spending_fields
 from tradesdk_cli.retries import log_handler
@@ -356,7 +357,7 @@ _LOOKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗",
 
 
 def show(out: Output, findings: Sequence[Finding]) -> None:
-    """Prints them and a summary; the next step has its own unbroken line, so that it can be pasted."""
+    """Prints them and a summary; the next step begins a line of its own, and its commands are not broken."""
     names = max(len(one.check) for one in findings)
     states = max(len(one.status) for one in findings)
     indent = 2 + states + 2 + names + 2
@@ -377,7 +378,10 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
             for line in rest:
                 print_line(console, Text(" " * indent + line))
             if one.next and one.status != "ok":
-                print_line(console, Text.assemble("    ", ("next:", "cyan"), f" {visible(one.next)}"))
+                first, *rest = broken(f"next: {visible(one.next)}", (out.width or sys.maxsize) - 10)
+                print_line(console, Text.assemble("    ", ("next:", "cyan"), first.removeprefix("next:")))
+                for line in rest:
+                    print_line(console, Text(f"          {line}"))
 
     out.draw(draw)
     counts = Counter(one.status for one in findings)

@@ -291,7 +291,8 @@ def target_of(settings: Settings, *, market: bool = False) -> Target:
     mode = "local" if isinstance(origin, tuple) and is_loopback(origin[0]) else "live"
     parts = [host or "no address", "this machine" if mode == "local" else "live"]
     fields: dict[str, Any] = {"mode": mode, "host": host}
-    if settings.profile:
+    which = ("market_url" if market else "base_url", "api_key")
+    if settings.profile and any(settings.sources.get(name, "").startswith("profile") for name in which):
         parts.insert(0, f"profile {settings.profile}")
         fields["profile"] = settings.profile
     return Target(" · ".join(parts), fields)

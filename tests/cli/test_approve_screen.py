@@ -94,7 +94,7 @@ def test_a_stranger_cannot_imitate_a_line(trade: Terminal, columns: int) -> None
             "account": f"{columns}",
         }
         rows, question = shown(trade, content, columns)
-        assert [one for one, _ in rows] == ["where", "id", KEY, "name", "status", "expires"], what
+        assert [one for one, _ in rows] == ["where", "id", KEY, "name", "unchanged", "status", "expires"], what
         values = dict(rows)
         assert values[KEY] == f"5 → {number}"
         old, _, new = values["name"].rpartition('" → "')

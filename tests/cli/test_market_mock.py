@@ -25,7 +25,7 @@ def test_play_money_is_paid_and_written_down_beside_the_world(trade: Terminal) -
     told = trade("--mock", "pay", "key", "address")
     payer = told.json["address"]
     assert "never send real money" in told.err
-    assert run.notes[-1]["note"].startswith(f"paid $0.06 from {payer}, tx 0x")
+    assert run.notes[-1]["note"].startswith(f"paid $0.06 from {payer}, payment pay_")
     assert not (trade.home / "ledger.sqlite3").exists()
     with Ledger(trade.home / "mock" / "default.ledger.sqlite3") as ledger:
         assert [one.amount for one in ledger.history()] == [60_000]

@@ -311,8 +311,8 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("market_quote", {"data": "prices", "tokens": [*"abcdef"]}, "tokens: must fit maxItems 5"),
     ("market_buy", {"data": "metrics"}, "purchase"),
     ("market_buy", {"data": "metrics", "purchase": "../x y"}, "purchase: must fit pattern"),
-    ("market_buy", {"data": "metrics", "purchase": "a", "max_price": "100"}, "was unexpected"),
-    ("market_buy", {"data": "metrics", "purchase": "a", "spend": 100}, "was unexpected"),
+    ("market_buy", {"data": "metrics", "purchase": "a", "max_price": "100"}, "unknown: "),
+    ("market_buy", {"data": "metrics", "purchase": "a", "spend": 100}, "unknown: "),
     ("payments", {"action": "mark"}, "action: must fit enum"),
     ("payments", {"action": "get"}, "needs an id"),
     ("payments", {"stage": "gone"}, "stage: must fit enum"),
@@ -321,7 +321,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("agent_change", {"operation": "update", "id": "a"}, "update needs something"),
     ("agent_change", {"operation": "update", "name": "a"}, "update needs an id"),
     ("agent_change", {"operation": "delete", "id": "a", "name": "b"}, "delete takes only an id"),
-    ("agent_change", {"operation": "update", "id": "a", "risk": {"api_key": 1}}, "was unexpected"),
+    ("agent_change", {"operation": "update", "id": "a", "risk": {"api_key": 1}}, "unknown: "),
     ("docs", {"topic": "../../etc/passwd"}, "topic must be one of"),
 ]
 

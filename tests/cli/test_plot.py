@@ -95,7 +95,7 @@ def test_any_numbers_can_be_drawn(values: list[float]) -> None:
 def test_ticks_are_round_and_cover_the_values() -> None:
     assert [text for _, text in value_ticks(0.013, 0.0181, 4)] == ["0.012", "0.014", "0.016", "0.018", "0.020"]
     assert [text for _, text in value_ticks(-34.0, 51.0, 4)] == ["-50", "0", "50", "100"]
-    assert [text for _, text in value_ticks(1200.0, 5300.0, 3)] == ["0", "2,500", "5,000", "7,500"]
+    assert [text for _, text in value_ticks(1200.0, 5300.0, 3)] == ["0", "2,000", "4,000", "6,000"]
 
 
 def test_marks_stand_beside_the_line_and_are_explained_in_words() -> None:

@@ -99,14 +99,14 @@ def test_budgets_are_compared_and_asked_about_at_a_terminal_only(buyer: Terminal
         assert run.code == (0 if more else 1)
         with Ledger(buyer.home / "ledger.sqlite3") as ledger:
             assert ledger.setting("budget") is None
-    assert "  per_day_usd   not set → 5.00 USD\n" in buyer(*line, answers="n\n", env={"NO_COLOR": "1"}).err
+    assert "  per_day_usd   not set → $5.00\n" in buyer(*line, answers="n\n", env={"NO_COLOR": "1"}).err
     done = buyer(*line)
     assert (done.code, done.json["per_day_usd"]) == (0, "5.00")
     assert done.notes[0]["changes"]["per_day_usd"] == {"from": None, "to": "5.00"}
     again = buyer(*line, answers="n\n")
     assert (again.code, "already has these values" in again.err) == (0, True)
     gone = buyer("pay", "budget", "set", "--per-call", "none", answers="y\n", env={"NO_COLOR": "1"})
-    assert "  per_call_usd  0.50 USD → not set\n" in gone.err
+    assert "  per_call_usd  $0.50 → not set\n" in gone.err
     assert gone.json["per_call_usd"] is None
 
 

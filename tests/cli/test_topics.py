@@ -3,10 +3,12 @@
 import re
 import shlex
 from pathlib import Path
+from typing import get_args
 
 import tradesdk
 import tradesdk_cli
 import tradesdk_mock
+from tradesdk import ErrorCode, TradeError
 from tradesdk.payments.budget import LIMITS
 from tradesdk_cli import errors
 from tradesdk_cli.app import command
@@ -102,3 +104,12 @@ def test_nearly_the_name_of_a_topic_is_enough(trade: Terminal, words: str) -> No
     run = trade("help", *words.split())
     assert run.code == 0
     assert run.out.count("\n") > 10
+
+
+@each_of("code", get_args(ErrorCode))
+def test_the_code_of_an_error_is_a_topic(trade: Terminal, code: ErrorCode) -> None:
+    run = trade("help", code)
+    assert run.code == 0
+    text = " ".join(run.out.split())
+    assert text.startswith(f"{code}: {TradeError('', code=code).meaning} next: ")
+    assert "{" not in text

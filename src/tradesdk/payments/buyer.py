@@ -248,7 +248,8 @@ def guarded(
     """The cheapest acceptable requirement of an offer."""
     most = intent.call.price if intent.max_price is None else intent.max_price
     accepted = buyer.pay_to or tuple(addresses(settings.get(recipients_of(buyer.origin))))
-    limits = Limits(intent.url, buyer.payer, most, buyer.max_validity, accepted, buyer.allow_upfront)
+    payer = "" if intent.is_free else buyer.payer  # of a free call nothing has read it yet, which may block
+    limits = Limits(intent.url, payer, most, buyer.max_validity, accepted, buyer.allow_upfront)
     return Terms(earlier, offer, choose(offer, limits), funded)
 
 

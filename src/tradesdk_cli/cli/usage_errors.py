@@ -98,8 +98,9 @@ def _explained(error: typer.TyperException, context: Any, path: str) -> tuple[st
     if kind == "NoSuchOption":
         return _option(error, context, path, here)
     if kind == "MissingParameter" and param is not None:
-        listed = LISTED.get(_name(param))
-        return f"{path} needs {_name(param)}", listed and f"see what there is: {TRADE} {listed}"
+        name = _name(param)
+        about = param.help and f"{name}: {param.help.removesuffix('.')}; {path} --help"
+        return f"{path} needs {name}", f"see what there is: {TRADE} {LISTED[name]}" if name in LISTED else about
     if kind == "BadParameter" and param is not None:
         return f"{_name(param)}: {error.message}", None
     if context is not None and isinstance(group := context.command, TradeGroup) and context.args:

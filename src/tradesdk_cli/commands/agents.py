@@ -69,7 +69,8 @@ def list_agents(
     run: Run,
     *,
     status: Annotated[
-        Literal["active", "idle", "paused", "error"] | None, typer.Option(help="Only agents in this state.")
+        Literal["active", "idle", "paused", "error"] | None,
+        typer.Option(metavar="STATUS", help="Only agents in this state: active, idle, paused or error."),
     ] = None,
     chain: AnyChain = None,
     results: Annotated[
@@ -132,6 +133,8 @@ def create(
 
     if not consent.dry_run:
         run.out.selection.expect(Agent)
+    if not name.strip():
+        raise UsageProblem("--name must not be blank", "give it a name, such as --name momentum")
     check(f"create the agent {name}", **vars(consent))
     wallet_id = id_of(run, WALLETS, wallet_id)
     body = {"name": name, "wallet_id": wallet_id, "chain_id": chain, **rules.body}

@@ -112,9 +112,22 @@ def _values(action: Action) -> list[tuple[str, str]]:
     body = flatten(content["body"])
     for name, value in body.items():
         now = f"{unmistakable(before.get(name))} → " if before else ""
-        rows.append((name, now + unmistakable(value)))
-    rows += [(name, unmistakable(value)) for name, value in before.items() if name not in {"id", *body}]
+        rows.append((name, now + _explained(name, value)))
+    if body and before:
+        rows.append(("unchanged", ""))
+    rows += [(name, _explained(name, value)) for name, value in before.items() if name not in {"id", *body}]
     return [(name if _NAME.fullmatch(name) else unmistakable(name), text) for name, text in rows]
+
+
+def _explained(name: str, value: Any) -> str:
+    """A value as it is and, of a time or a chain, what it means."""
+    from tradesdk_cli.choices import CHAIN_NAMES
+    from tradesdk_cli.output.cells import moment
+
+    text = unmistakable(value)
+    if name == "chain_id" and value in CHAIN_NAMES:
+        return f"{text} ({CHAIN_NAMES[value]})"
+    return f"{text} ({moment(value)})" if name.endswith("_at") and isinstance(value, int) else text
 
 
 def folded(name: str, text: str, columns: int) -> list[str]:

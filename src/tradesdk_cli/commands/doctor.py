@@ -149,6 +149,7 @@ def _probe(ctx: typer.Context, probing: Probing) -> int:
         if file is not None:
             with written():
                 atomic_write(file, json.dumps(chosen, indent=2) + "\n")
+            run.out.event("written", f"options for the mock written to {file}", file=str(file), items=len(chosen))
         words = [f"--gap {shlex.quote(f'{name}={value}')}" for name, value in chosen.items()]
         run.out.note(f"a mock like this service: trade mock serve {' '.join(words)}".rstrip())
     return SERVER if broken or (compare is not None and otherwise) else 0

@@ -9,7 +9,8 @@ import typer
 
 from tradesdk_cli.cli.group import TradeGroup, Verbs, global_options
 from tradesdk_cli.cli.topics import TOPICS, topic
-from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.errors import UsageProblem, placed
+from tradesdk_cli.next_steps import IN_TRADE
 from tradesdk_cli.text import one_line
 
 app = Verbs()
@@ -20,10 +21,10 @@ def help(
     ctx: typer.Context,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TOPIC", help="A topic, or the words of a command."),
+        typer.Argument(metavar="TOPIC", help="A topic, the words of a command, or the code of an error."),
     ] = None,
 ) -> None:
-    """Help about a topic or a command: trade help TOPIC.
+    """Help about a topic, a command or an error: trade help TOPIC.
 
     Without a word it lists the topics.
     """
@@ -34,6 +35,15 @@ def help(
         _print_topics(ctx)
     elif found is not None:
         _print_topic(ctx, found)
+    elif name in IN_TRADE:
+        from tradesdk import ErrorCode, TradeError
+        from tradesdk_cli.explain import next_step
+
+        error = TradeError("", code=cast("ErrorCode", name))
+        formatter = ctx.make_formatter()
+        formatter.write_text(f"{name}: {error.meaning}")
+        formatter.write_text(f"next: {placed(next_step(error), 'trade')}")
+        print(formatter.getvalue().strip("\n"))
     elif requested[0] in root.commands:
         with root.make_context("trade", [*requested, "--help"], obj=ctx.obj) as context:
             root.invoke(context)  # as it would be typed, with its errors

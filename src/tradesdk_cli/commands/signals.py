@@ -121,8 +121,9 @@ def stream(
 ) -> None:
     """Print signals as they come, each once, until Ctrl-C.
 
-    Reconnects by itself and reads missed signals from the history; stderr says when. --since last continues the last
-    run with --since last and the same key, chain, filters and --out; the first time, the last run without it.
+    Reconnects by itself and reads missed signals from the history; stderr says when. --since last goes on where the
+    last run with --since last and the same key, chain, filters and --out ended. The first time, it goes on where the
+    last run without it ended.
 
     A signal is done when it is printed and its command has ended. An unfinished one (after a crash, or Ctrl-C while its
     command ran) is delivered again. A command that still runs when --duration is over may finish.

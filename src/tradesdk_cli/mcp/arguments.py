@@ -59,8 +59,14 @@ def _usual(value: Any, schema: Mapping[str, Any]) -> Any:
 
 def _reason(error: Any) -> str:
     """The error without the value, which may be huge."""
-    if error.validator in ("required", "additionalProperties"):
+    if error.validator == "required":
         return str(error.message)
+    if error.validator == "additionalProperties":
+        known, needed = error.schema.get("properties", {}), error.schema.get("required", ())
+        missing = [name for name in needed if name not in error.instance]
+        more = f", and needs {', '.join(missing)}" if missing else ""
+        unknown = ", ".join(name for name in error.instance if name not in known)
+        return f"unknown: {unknown}; takes {', '.join(known)}{more}"
     wanted = error.validator_value
     return f"must fit {error.validator} {', '.join(wanted) if error.validator == 'enum' else wanted}"
 

@@ -169,7 +169,7 @@ POSITIONS = columns(
     "agent_id…? opened_at? entry_price_usd? stop_loss_price? trailing_stop_price? take_profit_price? chain_id? "
     "token_address?",
 )
-SIGNALS = columns("id… token_symbol direction confidence price_usd? timestamp? chain_id? token_address?")
+SIGNALS = columns("id… token_symbol direction confidence timestamp? price_usd? chain_id? token_address?")
 STREAM = columns("timestamp direction token_symbol confidence price_usd? source? id…? token_address?")
 """`source` is computed here: live, replayed or late."""
 

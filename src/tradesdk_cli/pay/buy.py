@@ -20,7 +20,7 @@ from tradesdk_cli.pay.calls import Call, Terms
 from tradesdk_cli.pay.checkout import amount_of, market_client
 from tradesdk_cli.pay.rows import left_over, room
 from tradesdk_cli.run import Run, wire
-from tradesdk_cli.text import dollars, one_line, plain_dollars, usd, visible
+from tradesdk_cli.text import dollars, plain_dollars, usd, visible
 from tradesdk_cli.wallet import Wallet
 
 Rows = list[dict[str, Any]]
@@ -209,9 +209,10 @@ def show(run: Run, verb: str, result: MarketResult[Any]) -> None:
         if verb in PER_SIGNAL and run.out.in_rows:
             rows = signal_rows(found)
             quiet = [visible(token["tokenSymbol"]) for token in found if not token["signals"]]
-        run.out.many(MARKET[verb], [rows], empty="nothing was found")
-        if quiet:
-            run.out.note(f"no signals of {', '.join(quiet)}")
+        none = f"no signals of {', '.join(quiet)}" if quiet else ""
+        run.out.many(MARKET[verb], [rows], empty=none or "nothing was found")
+        if none and rows:
+            run.out.note(none)
 
 
 def rows_of(verb: str, data: Any) -> Rows:
@@ -289,10 +290,9 @@ def _note_payment(run: Run, client: MarketClient, payment: Payment) -> None:
     """Prints the amount, the payer, and what is left of the budgets."""
     receipt = payment.receipt
     transactions = [receipt.transaction] if receipt is not None and receipt.transaction else []
-    transaction = "".join(f", tx {one_line(text, 100)}" for text in transactions)
     paid = "paid" if payment.charged is True else "may have paid"
     left = left_over(client.payments.spending())
-    text = f"{paid} {dollars(payment.amount_usd)} from {payment.payer}{transaction}, payment {payment.id}"
+    text = f"{paid} {dollars(payment.amount_usd)} from {payment.payer}, payment {payment.id}"
     fields = {
         "target": run.target(market=True).fields,
         "paid_usd": plain_dollars(payment.amount_usd),

@@ -148,8 +148,10 @@ def render_spending(console: Console, spending: Spending) -> None:
     ]
     render_list(console, BUDGETS, rows, None)
     console.print()
-    nothing = "no limit" if spending.budget.is_set else "needs --max-price"
-    render_one(console, {"next_call_usd": fields["next_call_usd"] or nothing})
+    most = "no limit" if spending.budget.is_set else "needs --max-price"
+    if spending.left is not None:
+        most = dollars(usd(spending.left))
+    render_one(console, {"the next call may cost": most})
 
 
 def room(spending: Spending) -> dict[str, Any]:

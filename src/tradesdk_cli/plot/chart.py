@@ -82,7 +82,7 @@ def draw(chart: Chart, width: int, height: int, *, ascii_only: bool = False) -> 
     if high - low <= max(abs(low), abs(high)) * 1e-9:  # some room around a single value
         room = abs(high) * 0.05 or 1.0
         low, high = low - room, high + room
-    ticks = value_ticks(low, high, max(2, min(6, rows // 3)))
+    ticks = value_ticks(low, high, max(3, min(6, rows // 3)))
     low, high = min(low, ticks[0][0]), max(high, ticks[-1][0])
     labels = max(len(text) for _, text in ticks)
     columns = max(8, width - labels - 2)
@@ -160,13 +160,16 @@ class _Canvas:
 
 
 def value_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
-    """At most `most` + 2 round values from just below `low` to just above `high`, lowest first, each with its label."""
-    rough = (high - low) / max(1, most - 1)
-    power = 10.0 ** math.floor(math.log10(rough))
-    factor = next((factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999), 10)
-    step = factor * power
+    """At most `most` + 1 round values from just below `low` to just above `high`, lowest first, each with its label."""
+
+    def numbers(step: float) -> tuple[int, int]:
+        return math.floor(low / step + 1e-6), math.ceil(high / step - 1e-6)
+
+    power = 10.0 ** (math.floor(math.log10((high - low) / most)) - 1)
+    steps = [(factor, factor * power * ten) for ten in (1, 10, 100) for factor in (1, 2, 2.5, 5)]
+    factor, step = next(one for one in steps if numbers(one[1])[1] - numbers(one[1])[0] <= most)
     decimals = max(0, -math.floor(math.log10(step) + 1e-9) + (factor == 2.5))
-    first, last = math.floor(low / step + 1e-6), math.ceil(high / step - 1e-6)
+    first, last = numbers(step)
     found = []
     for value in (number * step for number in range(first, last + 1)):
         text = f"{round(value, decimals) + 0.0:,.{decimals}f}"  # + 0.0 turns -0.0 into 0.0
