@@ -39,6 +39,7 @@ from tradesdk import (
     TradeError,
 )
 from tradesdk import _market as market
+from tradesdk._http.response import status_error
 from tradesdk._http.service_time import ServiceClock
 from tradesdk._sync.signing import ask_signer
 from tradesdk._values.http import Headers
@@ -474,7 +475,8 @@ class Search:
                 case Send():
                     if told in ("lost", "not received"):
                         raise APIConnectionError(told, method="POST", url=URL, sent=told == "lost")
-                    return Answer(_said(told, now, self.case))
+                    said = _said(told, now, self.case)
+                    return Answer(said, None if said.status == 200 else status_error("POST", URL, said, now=now))
         except TradeError as error:
             return error
         return None

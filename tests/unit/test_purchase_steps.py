@@ -20,6 +20,7 @@ from tradesdk import (
     RetryPolicy,
 )
 from tradesdk import _market as market
+from tradesdk._http.response import status_error
 from tradesdk._http.service_time import ServiceClock
 from tradesdk._sync.signing import ask_signer
 from tradesdk._values.http import Headers
@@ -101,7 +102,9 @@ class Driver:
             case Verify():
                 return self.verdict
             case Send(payment):
-                return Answer(self._answer(dict([payment.sent()])))
+                found = self._answer(dict([payment.sent()]))
+                is_success = found.status == 200
+                return Answer(found, None if is_success else status_error("POST", INTENT.url, found, now=0.0))
         return None
 
     def _answer(self, headers: Any) -> RawResponse:

@@ -78,13 +78,14 @@ class PurchaseDriver:
             name=None if purchase is None else purchase_name(purchase),
         )
 
-    def quote(self, intent: PurchaseIntent) -> Quote:
+    def quote(self, call: MarketRequest[Any], max_price: Usd | None, purchase: str | None) -> Quote:
         """The published price, and what the budgets leave."""
+        intent = self.intent(call, max_price, purchase)
         return quote(self.buyer, intent)
 
-    def dry_run(self, intent: PurchaseIntent) -> DryRun:
+    def dry_run(self, call: MarketRequest[Any], max_price: Usd | None, purchase: str | None) -> DryRun:
         """What would be signed."""
-        return self._drive(steps.dry_run, intent, self._deadline())
+        return self._drive(steps.dry_run, self.intent(call, max_price, purchase), self._deadline())
 
     def buy(self, intent: PurchaseIntent) -> MarketResult[Any]:
         """Buy an answer, or resume a payment. It is paid for only if the service requires that.
@@ -99,7 +100,7 @@ class PurchaseDriver:
             fields = {"path": call.request.target, "amount": call.price, "is_new": intent.resumed is None}
             span = listener.begin("purchase", buyer=self.buyer, **fields)
         with span:
-            equal = self._locks.of(intent.key)
+            equal = self._locks.of(intent.fingerprint(""))  # of any payer: a client has one
             if not equal.acquire(self.session.deadline):
                 raise in_progress(intent.resumed, is_resumed=intent.resumed is not None)
             try:

@@ -67,12 +67,6 @@ class PurchaseIntent:
         """Whether nothing may be paid, so that neither wallet nor ledger is needed."""
         return self.resumed is None and not (self.call.price or self.max_price)
 
-    @property
-    def key(self) -> str:
-        """Equal for calls of one client that must wait for each other."""
-        same = f"{self.url} {self.body.decode('latin-1')}"
-        return same if self.name is None else f"purchase {self.name}"
-
     def fingerprint(self, payer: str) -> str:
         if self.name is not None:
             return named_fingerprint(self.name, payer)

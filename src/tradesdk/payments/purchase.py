@@ -84,7 +84,6 @@ from .ledger.claims import LONGEST_CLAIM
 from .ledger.rules import NextStep, latest_end, next_step, refusal, total_refusal
 from .messages import (
     blocking_error,
-    final_error,
     in_progress,
     outcome_error,
     purchase_changed,
@@ -92,7 +91,7 @@ from .messages import (
 )
 from .protocol import authorization, parse_offer, receipt_warnings
 from .results import DryRun, MarketResult
-from .state_machine import DELIVERED, MARGIN, OPEN, Report, Tries, classify, classify_failure
+from .state_machine import MARGIN, OPEN, Report, Tries, classify, classify_failure
 
 _POLL = 0.5
 """Seconds between two looks at a payment on which another process works."""
@@ -110,6 +109,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
     tries: Tries  # what this call knows of its signature
     is_sending = False  # whether this call sends it, or is about to
     until: float  # the monotonic time at which its validity ends: setting the clock back does not make it longer
+    lost: APIError | None = None  # the error of the last submission
     reply: bytes | None = None  # the answer for the caller
     asked: tuple[str, int] | None = None  # the expired signature that was resent: the service keeps no answer for it
     proves = True  # whether a refusal by a budget may still ask the witness
@@ -174,9 +174,11 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
         if isinstance(error, APIError | LedgerError):
             error.payment = row.payment
         if isinstance(error, APIError):
-            error.retries = len(tries.reports)
-        known = outcome_error(row.payment, replace(report, reason=error.message), None)
-        if tries.in_doubt and known is not None:
+            error.retries = max(0, len(tries.reports) - 1)
+        if error is not lost:
+            report = replace(report, reason=error.message)
+        known = outcome_error(row.payment, report, getattr(error, "response", None))
+        if known is not None and (error is lost or tries.in_doubt):
             raise known from error
 
     try:
@@ -300,26 +302,23 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 if is_late():  # writing took too long
                     yield from record(tries.end("it was written down when its validity had ended"))
                     break
-                response: RawResponse | None = None
-                lost: APIError | None = None
                 try:
                     answer = yield Send(payment)
                 except APIError as error:
                     report, lost, at = classify_failure(error), error, time.moment(clock)
                 else:
-                    response, lost = answer.response, answer.problem
-                    at = time.moment(clock, response.headers)
+                    lost, at = answer.problem, time.moment(clock, answer.response.headers)
                     if lost is None:
                         try:
-                            data = request.decode(request.method, intent.url, response)
+                            data = request.decode(request.method, intent.url, answer.response)
                         except APIResponseError as unusable:
                             lost = unusable
-                    report = classify(response, lost)
+                    report = classify(answer.response, lost)
                 # Record what that means.
                 time_left = min(give_up, until) - at.monotonic
                 wait = tries.judge(report, payment, policy, at=at.latest, now=at.local, time_left=time_left)
                 end = tries.reports[-1]
-                if end.meaning is DELIVERED:
+                if lost is None:
                     reply = end.reply
                     yield from record(end, True if buyer.collect else None)
                     warnings = receipt_warnings(end.receipt, payment, end.receipt_problem)
@@ -335,7 +334,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 if next_step(row.payment, at.latest) is NextStep.COLLECT:  # another call got it
                     break
                 if not tries.signs:
-                    raise final_error(row.payment, end, lost, response, len(tries.reports) - 1)
+                    raise lost
                 asked = (payment.id, payment.signatures)
                 break
     except Exception as error:  # ours, or `Ended`
