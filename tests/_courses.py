@@ -464,8 +464,8 @@ class Search:
                     buyer.time.moment(buyer.clock, _headers(now))
                 case Ask():
                     return Answer(_offer(now, int(told or self.case.prices[0]), self.case.identified))
-                case Sign(terms, seen, owner):
-                    return ask_signer(sign(buyer, intent, terms, seen, owner))
+                case Sign(terms, owner):
+                    return ask_signer(sign(buyer, intent, terms, owner))
                 case Write(row, change):
                     if isinstance(change, Submit):
                         return buyer.ledger.submit(change)

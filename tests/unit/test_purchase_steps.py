@@ -93,8 +93,8 @@ class Driver:
                 return Answer(self._answer({}))
             case Prove():
                 return self.found
-            case Sign(terms, seen, owner):
-                return ask_signer(sign(self.buyer, INTENT, terms, seen, owner))
+            case Sign(terms, owner):
+                return ask_signer(sign(self.buyer, INTENT, terms, owner))
             case Write(row, change):
                 if isinstance(change, Submit):
                     return self.ledger.submit(change)

@@ -224,9 +224,9 @@ class AsyncPurchaseDriver:
                     return await self.proofs.verified(payment, give_up - buyer.clock.monotonic())
                 case effects.Slot():
                     slot = await paid.claim(call.request, give_up)
-                case effects.Sign(terms, seen, owner):
+                case effects.Sign(terms, owner):
                     submit = await ask_signer(
-                        sign(buyer, intent, terms, seen, owner),
+                        sign(buyer, intent, terms, owner),
                         blocks=buyer.signer_blocks,  # async only
                     )
                     if (listener := log_events.listener) is not None:

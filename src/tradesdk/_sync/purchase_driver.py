@@ -217,9 +217,9 @@ class PurchaseDriver:
                     return self.proofs.verified(payment, give_up - buyer.clock.monotonic())
                 case effects.Slot():
                     slot = paid.claim(call.request, give_up)
-                case effects.Sign(terms, seen, owner):
+                case effects.Sign(terms, owner):
                     submit = ask_signer(
-                        sign(buyer, intent, terms, seen, owner),
+                        sign(buyer, intent, terms, owner),
                     )
                     if (listener := log_events.listener) is not None:
                         listener.note("sign", logging.INFO, {"payment_id": submit.payment.id})

@@ -9,7 +9,7 @@ import hashlib
 import math
 import os
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -24,7 +24,7 @@ from .budget import Budget, Spending
 from .guards import Limits, choose, validity
 from .ledger.changes import Overview, Submit, with_terms
 from .ledger.claims import LONGEST_CLAIM, process_name
-from .ledger.rules import EmptyWallet, Sums, addresses, empty_of, recipients_of, secret_of
+from .ledger.rules import Sums, addresses, empty_of, recipients_of, secret_of
 from .messages import balance_too_small, over_limits, purchase_secret_changed, signer_failed
 from .protocol import Offer, Requirement, encode_payment
 from .purchases import canonical
@@ -164,11 +164,11 @@ class Buyer:
 class Terms(NamedTuple):
     """What is to be signed: the offer, and `requirement`, the way to pay that was chosen.
 
-    `earlier`: the payment whose nonce is signed again, if there is one. `funded`: a node says that the wallet has
-    enough.
+    `seen`: what the ledger knows; the nonce of its payment is signed again, if there is one. `funded`: a node says that
+    the wallet has enough.
     """
 
-    earlier: Payment | None
+    seen: Overview
     offer: Offer
     requirement: Requirement
     funded: bool
@@ -210,9 +210,7 @@ def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Over
     )
 
 
-def check_wallet(
-    buyer: Buyer, intent: PurchaseIntent, earlier: Payment | None, empty: EmptyWallet | None, balance: int | None
-) -> bool:
+def check_wallet(buyer: Buyer, intent: PurchaseIntent, seen: Overview, balance: int | None) -> bool:
     """Check that the wallet has enough. `balance`: by a node, in micro-dollars; None: none was asked, or none answered.
 
     Returns whether a node says that it has enough. Raises `PaymentRefusedError` if it has too little, or if another
@@ -222,28 +220,20 @@ def check_wallet(
     buyer.asks_balance = balance is not None and balance < most  # a node that failed is not asked at each call
     if balance is not None and balance < most:
         raise balance_too_small(buyer.payer, buyer.origin, most, balance)
-    if balance is None and empty is not None:
-        payment_id = None if earlier is None else earlier.id
-        refused = empty.refusal(payment_id, buyer.clock.now(), payer=buyer.payer, service=buyer.origin, amount=most)
+    if balance is None and seen.empty is not None:
+        payment_id, now = None if seen.payment is None else seen.payment.id, buyer.clock.now()
+        refused = seen.empty.refusal(payment_id, now, payer=buyer.payer, service=buyer.origin, amount=most)
         if refused is not None:
             raise refused
     return balance is not None
 
 
-def guarded(
-    buyer: Buyer,
-    intent: PurchaseIntent,
-    offer: Offer,
-    earlier: Payment | None,
-    settings: Mapping[str, str],
-    *,
-    funded: bool,
-) -> Terms:
+def guarded(buyer: Buyer, intent: PurchaseIntent, seen: Overview, offer: Offer, *, funded: bool) -> Terms:
     """The cheapest acceptable requirement of an offer."""
     most = intent.call.price if intent.max_price is None else intent.max_price
-    accepted = buyer.pay_to or tuple(addresses(settings.get(recipients_of(buyer.origin))))
+    accepted = buyer.pay_to or tuple(addresses(seen.settings.get(recipients_of(buyer.origin))))
     limits = Limits(intent.url, buyer.payer, most, buyer.max_validity, accepted, buyer.allow_upfront)
-    return Terms(earlier, offer, choose(offer, limits), funded)
+    return Terms(seen, offer, choose(offer, limits), funded)
 
 
 def check_earlier(buyer: Buyer, intent: PurchaseIntent, payment: Payment, limits: Budget, at: Moment) -> None:
@@ -285,12 +275,12 @@ def drafted(buyer: Buyer, intent: PurchaseIntent, terms: Terms, nonce: str, at: 
         purchase=intent.name,
         run=intent.run,
     )
-    return draft if terms.earlier is None else with_terms(terms.earlier, draft)
+    return draft if terms.seen.row is None else with_terms(terms.seen.row.payment, draft)
 
 
-def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, owner: str) -> Asked[Submit]:
+def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, owner: str) -> Asked[Submit]:
     """Sign a payment. The result must be written down before it is sent."""
-    offer, requirement = terms.offer, terms.requirement
+    seen, offer, requirement, funded = terms
     secret, nonce = None, new_nonce()
     if intent.name is not None:
         secret = yield from purchase_secret(buyer.signer)  # before the validity begins: a person may type a password
@@ -314,7 +304,7 @@ def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, own
     return Submit(
         payment=payment,
         header=header,
-        earlier=terms.earlier,
+        earlier=None if seen.row is None else seen.row.payment,
         budget=buyer.budget,
         pay_to=tuple(buyer.pay_to),
         secret_id=None if secret is None else secret.id,
@@ -324,6 +314,6 @@ def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, own
         since=min(seen.since, buyer.since(at.local)),
         max_price=intent.max_price,
         max_total=intent.max_total,
-        funded=terms.funded,
+        funded=funded,
         now=at.local,
     )

@@ -11,7 +11,7 @@ from .._values.http import RawResponse
 from .._values.payment import Payment
 from ..errors import APIError, PaymentRefusedError
 from .buyer import Terms
-from .ledger.changes import LedgerChange, LedgerRow, Overview, Submit
+from .ledger.changes import LedgerChange, LedgerRow, Submit
 
 T = TypeVar("T")
 
@@ -61,7 +61,6 @@ class Sign(NamedTuple):
     """Ask the signer. The result: `Submit`. It blocks, or is awaited."""
 
     terms: Terms
-    seen: Overview
     owner: str
 
 

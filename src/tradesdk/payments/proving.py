@@ -26,7 +26,7 @@ def in_the_way(buyer: Buyer, intent: PurchaseIntent, terms: Terms) -> list[Payme
     """Payments to ask about: if some of them were not taken, there may be room. None: there is room now. It blocks."""
     moment = buyer.time.moment(buyer.clock)
     seen = look(buyer, intent, moment, math.inf)
-    earlier, amount, now = terms.earlier, int(terms.requirement.amount), buyer.clock.monotonic()
+    earlier, amount, now = seen.payment, int(terms.requirement.amount), buyer.clock.monotonic()
     counts, sums = to_count(earlier, amount), seen.sums.without(earlier)
     over = exceeded(amount, counts, sums, seen.limits)
     if not over:

@@ -234,21 +234,20 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
 
             if found is None or step is NextStep.SIGN:
                 # Is there money? Ask, guard, take a slot, sign, submit.
-                earlier, submitted = None if found is None else found.payment, None
-                funded = False
+                funded, earlier, submitted = False, None if found is None else found.payment, None
                 if seen.empty is not None or buyer.asks_balance:
-                    funded = check_wallet(buyer, intent, earlier, seen.empty, (yield Balance()))
+                    funded = check_wallet(buyer, intent, seen, (yield Balance()))
                 answer: Answer = yield Ask()
                 at = time.moment(clock, answer.response.headers)
                 if answer.response.status != 402:
                     answered_at = datetime.fromtimestamp(at.local, UTC)
                     return MarketResult(data=answer.data, quote=intent.quote(seen.spending), answered_at=answered_at)
-                terms = guarded(buyer, intent, parse_offer(answer.response), earlier, seen.settings, funded=funded)
+                terms = guarded(buyer, intent, seen, parse_offer(answer.response), funded=funded)
                 amount, run = int(terms.requirement.amount), seen.run if earlier is None else None
                 refused = refusal(amount, earlier, seen.sums, seen.limits, max_total=intent.max_total, run=run)
                 if refused is None:
                     yield Slot(terms)
-                    submit: Submit = yield Sign(terms, seen, owner)
+                    submit: Submit = yield Sign(terms, owner)
                     try:
                         submitted = yield Write(seen.row, submit)
                     except PaymentRefusedError as problem:  # nothing was written
@@ -346,7 +345,7 @@ def dry_run(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: 
     """What a purchase would send. It runs until it would take a slot or write, and stops there."""
     steps = purchase(buyer, intent, policy, give_up)
     seen: Overview = yield next(steps)
-    plan = DryRun(quote=intent.quote(seen.spending))
+    plan = DryRun(quote=intent.quote(seen.spending), existing=None if seen.row is None else seen.row.payment)
     if seen.row is not None:  # a call that works on it would change nothing here
         seen = replace(seen, row=replace(seen.row, owner=None))
     try:
@@ -355,16 +354,14 @@ def dry_run(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: 
             effect = steps.send((yield effect))
         match effect:
             case Slot(Payment() as payment):
-                return replace(plan, existing=payment, authorization=authorization(payment))
+                return replace(plan, authorization=authorization(payment))
             case Slot(Terms() as terms) | Prove(terms):
                 fields = authorization(drafted(buyer, intent, terms, new_nonce(), buyer.time.moment(buyer.clock)))
-                if intent.name is not None and terms.earlier is None:
+                if intent.name is not None and seen.row is None:
                     del fields["nonce"]  # only the key can compute it
                 refused = effect.refused if isinstance(effect, Prove) else None
-                requirement, existing = terms.requirement.raw, terms.earlier
-                return replace(plan, authorization=fields, requirement=requirement, existing=existing, refusal=refused)
-        # The answer is in the ledger.
-        return replace(plan, existing=seen.payment)
+                return replace(plan, authorization=fields, requirement=terms.requirement.raw, refusal=refused)
+        return plan  # the answer is in the ledger
     except StopIteration as done:
         return DryRun(quote=done.value.quote, existing=done.value.payment)
     except PaymentError as error:
