@@ -98,9 +98,7 @@ class Buyer:
 
     ledger: Ledger
     origin: str  # of the service
-    wallet: (
-        Signer | Callable[[], Signer] | None
-    )  # the signer, or what returns it at the first use; None: nothing is paid
+    wallet: Signer | Callable[[], Signer] | None  # or what returns it at the first use; None: nothing can be paid
     budget: Budget  # the client's limits, besides the ledger's
     max_validity: int  # seconds that a signature is valid, at most
     pay_to: Collection[str]  # the only recipients; empty: those known for the service
@@ -192,11 +190,13 @@ def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Over
 
     `since`: the result of the first look; an unnamed payment must have been created at that time or later.
     """
-    resumed, sums = intent.resumed, Sums(at.local)
+    resumed, payer, sums = intent.resumed, None, Sums(at.local)
     if intent.is_free:
         return Overview(since, None, sums, buyer.budget, None, {}, None, sums.spending(buyer.budget))
-    payer = None if buyer.wallet is None or resumed is not None else buyer.payer  # a resend needs no wallet
-    whose = payer if resumed is None else resumed.payer
+    if resumed is not None:
+        payer = resumed.payer  # it needs no wallet
+    elif buyer.wallet is not None:
+        payer = buyer.payer
     return buyer.ledger.overview(
         "" if payer is None else intent.fingerprint(payer),
         buyer.budget,
@@ -206,7 +206,7 @@ def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Over
         max_price=intent.max_price,
         run=intent.run,
         payment_id=None if resumed is None else resumed.id,
-        wallet="" if whose is None else empty_of(whose, buyer.origin),
+        wallet="" if payer is None else empty_of(payer, buyer.origin),
     )
 
 
@@ -253,9 +253,9 @@ def new_nonce() -> str:
     return "0x" + os.urandom(32).hex()
 
 
-def drafted(buyer: Buyer, intent: PurchaseIntent, terms: Terms, nonce: str, at: Moment) -> Payment:
-    """The payment that is to be signed."""
-    requirement, payer = terms.requirement, buyer.payer
+def drafted(buyer: Buyer, intent: PurchaseIntent, terms: Terms, nonce: str | None = None) -> Payment:
+    """The payment that is to be signed, valid from now on; by default with a random nonce."""
+    requirement, payer, at = terms.requirement, buyer.payer, buyer.time.moment(buyer.clock)
     valid_before = validity(requirement, buyer.max_validity, local=at.local, service=at.service, latest=at.latest)
     draft = Payment(
         id=f"pay_{uuid4().hex[:24]}",
@@ -265,7 +265,7 @@ def drafted(buyer: Buyer, intent: PurchaseIntent, terms: Terms, nonce: str, at: 
         payer=payer,
         pay_to=requirement.pay_to,
         amount=int(requirement.amount),
-        nonce=nonce,
+        nonce=nonce or new_nonce(),
         valid_before=valid_before,
         # A clock that is ahead of the service's must not take it out of an hour or a day too early.
         counts_until=max(valid_before, math.ceil(at.local + valid_before - at.service)),
@@ -281,14 +281,14 @@ def drafted(buyer: Buyer, intent: PurchaseIntent, terms: Terms, nonce: str, at: 
 def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, owner: str) -> Asked[Submit]:
     """Sign a payment. The result must be written down before it is sent."""
     seen, offer, requirement, funded = terms
-    secret, nonce = None, new_nonce()
+    secret = nonce = None
     if intent.name is not None:
         secret = yield from purchase_secret(buyer.signer)  # before the validity begins: a person may type a password
         known = seen.settings.get(secret_of(buyer.payer))
         if known not in (None, secret.id):  # names that are only in other ledgers would be paid for again
             raise purchase_secret_changed(buyer.payer, known or "", secret.id)
         nonce = secret.nonce(intent.name, payer=buyer.payer)
-    payment = drafted(buyer, intent, terms, nonce, buyer.time.moment(buyer.clock))
+    payment = drafted(buyer, intent, terms, nonce)
     if abs(difference := buyer.time.difference) > REPORTED:
         side = "ahead of" if difference > 0 else "behind"
         text = f"the service's clock is {abs(difference):.0f} s {side} this machine's"

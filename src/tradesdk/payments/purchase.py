@@ -43,25 +43,8 @@ from .._http.service_time import Moment
 from .._market import token_warnings
 from .._values.http import RawResponse
 from .._values.payment import Payment
-from ..errors import (
-    APIError,
-    APIResponseError,
-    LedgerError,
-    PaymentError,
-    PaymentRefusedError,
-    TradeError,
-)
-from .buyer import (
-    Buyer,
-    PurchaseIntent,
-    Terms,
-    check_earlier,
-    check_wallet,
-    drafted,
-    guarded,
-    new_nonce,
-    owner_name,
-)
+from ..errors import APIError, APIResponseError, LedgerError, PaymentError, PaymentRefusedError, TradeError
+from .buyer import Buyer, PurchaseIntent, Terms, check_earlier, check_wallet, drafted, guarded, owner_name
 from .effects import (
     Answer,
     Ask,
@@ -82,13 +65,7 @@ from .effects import (
 from .ledger.changes import LedgerRow, Overview, Record, Redate, Resubmit, Submit
 from .ledger.claims import LONGEST_CLAIM
 from .ledger.rules import NextStep, latest_end, next_step, refusal, total_refusal
-from .messages import (
-    blocking_error,
-    in_progress,
-    outcome_error,
-    purchase_changed,
-    signature_refused,
-)
+from .messages import blocking_error, in_progress, outcome_error, purchase_changed, signature_refused
 from .protocol import authorization, parse_offer, receipt_warnings
 from .results import DryRun, MarketResult
 from .state_machine import MARGIN, OPEN, Report, Tries, classify, classify_failure
@@ -356,7 +333,7 @@ def dry_run(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: 
             case Slot(Payment() as payment):
                 return replace(plan, authorization=authorization(payment))
             case Slot(Terms() as terms) | Prove(terms):
-                fields = authorization(drafted(buyer, intent, terms, new_nonce(), buyer.time.moment(buyer.clock)))
+                fields = authorization(drafted(buyer, intent, terms))
                 if intent.name is not None and seen.row is None:
                     del fields["nonce"]  # only the key can compute it
                 refused = effect.refused if isinstance(effect, Prove) else None
