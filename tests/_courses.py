@@ -577,7 +577,7 @@ class Search:
         if world.cancels < case.cancels and not isinstance(effect, Write):
             for is_sent in (False, True) if isinstance(effect, Send | Verify) else (False,):
                 is_given = is_sent and isinstance(effect, Send)  # nobody knows what a node does with it
-                ended = Ended(KeyboardInterrupt(), is_sent=is_given)
+                ended = Ended(is_sent=is_given)
                 canceled = world._replace(cancels=world.cancels + 1)
                 told = f"call {slot} is canceled at {type(effect).__name__}, sent: {is_sent}"
                 yield told, self._step(canceled, slot, call, "accepts it" if is_sent else "is not reached", ended)

@@ -198,7 +198,7 @@ def test_a_call_of_a_contract_that_ends_anywhere_is_continued() -> None:
 
 def canceled(driver: Driver, steps: Steps[Any], effect: Effect) -> None:
     """Throw it in, and write what the call then writes."""
-    found: Any = steps.throw(Ended(KeyboardInterrupt(), is_sent=isinstance(effect, Send)))
+    found: Any = steps.throw(Ended(is_sent=isinstance(effect, Send)))
     while True:
         assert isinstance(found, Write)
         found = steps.send(driver.carry_out(found))
@@ -227,7 +227,7 @@ def test_what_a_budget_refuses_asks_the_witness_once() -> None:
     while not isinstance(effect, Prove):
         effect = steps.send(driver.carry_out(effect))
     with pytest.raises(Ended):
-        steps.throw(Ended(KeyboardInterrupt(), is_sent=False))
+        steps.throw(Ended(is_sent=False))
     assert len(driver.ledger.history()) == 1
 
 

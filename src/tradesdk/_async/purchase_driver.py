@@ -266,13 +266,13 @@ class AsyncPurchaseDriver:
                     result = error
                 except BaseException as error:
                     held.append(error)
-                    result = effects.Ended(error, is_sent=handover is not None and handover.is_sent)
+                    result = effects.Ended(is_sent=handover is not None and handover.is_sent)
                 is_error = isinstance(result, TradeError | effects.Ended)
                 effect = wanted.throw(result) if is_error else wanted.send(result)
         except StopIteration as done:
             return cast(T, done.value)
-        except effects.Ended as end:
-            cause = end.cause
+        except effects.Ended:
+            pass
         except Exception as error:
             if held:
                 raise held[0] from error
@@ -280,4 +280,4 @@ class AsyncPurchaseDriver:
         finally:
             exchange.close()
             await give_back()
-        raise cause  # outside of the handler, where it would get another context
+        raise held[0]  # outside of the handler, where it would get another context

@@ -93,9 +93,9 @@ class Ended(Exception):
     `is_sent`: a payment was given to the transport, and no response came.
     """
 
-    def __init__(self, cause: BaseException, *, is_sent: bool) -> None:
+    def __init__(self, *, is_sent: bool) -> None:
         super().__init__()
-        self.cause, self.is_sent = cause, is_sent
+        self.is_sent = is_sent
 
 
 class Verified(NamedTuple):
