@@ -162,7 +162,7 @@ class Tries:
     @property
     def in_doubt(self) -> bool:
         """Whether a signature of this nonce may have been taken."""
-        return self.before.in_doubt or any(one.sent and one.meaning.resends for one in self.reports)
+        return self.before.in_doubt or any(one.sent for one in self.reports)
 
     def end(self, reason: str = "interrupted") -> Report:
         """What is written if the call ends now: the last report, or that it was not sent, as far as this call knows."""
