@@ -62,7 +62,7 @@ from .effects import (
     Verify,
     Write,
 )
-from .ledger.changes import LedgerRow, Overview, Record, Redate, Resubmit, Submit
+from .ledger.changes import LedgerRow, Overview, Record, Redate, Resubmit
 from .ledger.claims import LONGEST_CLAIM
 from .ledger.rules import NextStep, latest_end, next_step, refusal, total_refusal
 from .messages import blocking_error, in_progress, outcome_error, purchase_changed, signature_refused
@@ -87,6 +87,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
     is_sending = False  # whether this call sends it, or is about to
     until: float  # the monotonic time at which its validity ends: setting the clock back does not make it longer
     lost: APIError | None = None  # the error of the last submission
+    data: Any = None  # what the answer contains
     reply: bytes | None = None  # the answer for the caller
     asked: tuple[str, int] | None = None  # the expired signature that was resent: the service keeps no answer for it
     proves = True  # whether a refusal by a budget may still ask the witness
@@ -211,7 +212,8 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
 
             if found is None or step is NextStep.SIGN:
                 # Is there money? Ask, guard, take a slot, sign, submit.
-                funded, earlier, submitted = False, None if found is None else found.payment, None
+                funded, earlier = False, None if found is None else found.payment
+                submit = submitted = None
                 if seen.empty is not None or buyer.asks_balance:
                     funded = check_wallet(buyer, intent, seen, (yield Balance()))
                 answer: Answer = yield Ask()
@@ -224,7 +226,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 refused = refusal(amount, earlier, seen.sums, seen.limits, max_total=intent.max_total, run=run)
                 if refused is None:
                     yield Slot(terms)
-                    submit: Submit = yield Sign(terms, owner)
+                    submit = yield Sign(terms, owner)
                     try:
                         submitted = yield Write(seen.row, submit)
                     except PaymentRefusedError as problem:  # nothing was written
@@ -236,7 +238,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                     asks, proves = proves, False
                     if not (asks and (yield Prove(terms, refused))):
                         raise refused
-                if submitted is None:  # another call was faster, or there may be room now
+                if submit is None or submitted is None:  # another call was faster, or there may be room now
                     continue
                 row, before = submitted, earlier or submit.payment
             else:
