@@ -25,7 +25,7 @@ from tradesdk._http.service_time import ServiceClock
 from tradesdk._sync.signing import ask_signer
 from tradesdk._values.http import Headers
 from tradesdk.payments import ReasonCode
-from tradesdk.payments.buyer import Buyer, PurchaseIntent, look, sign
+from tradesdk.payments.buyer import Buyer, PurchaseIntent, look, named_fingerprint, sign
 from tradesdk.payments.effects import (
     Answer,
     Ask,
@@ -136,6 +136,22 @@ def test_the_steps_of_a_purchase() -> None:
     assert (how(payment), payment.waits, payment.reply) == ("answered", False, None)
 
 
+def test_an_answer_that_is_not_collected_waits_for_the_next_call() -> None:
+    driver = Driver()
+    driver.buyer.collect = False
+    first = driver.run(driver.begin())
+    (payment,) = driver.ledger.history()
+    assert (payment.waits, payment.reply, first.payment) == (True, ANSWER, payment)
+    again = driver.run(driver.begin())
+    assert (again.again, again.payment.id, len(driver.seller.paid)) == (True, payment.id, 1)
+
+
+def test_a_payer_is_the_same_however_the_address_is_written() -> None:
+    payer = Driver().buyer.payer
+    assert named_fingerprint("a", payer) == named_fingerprint("a", payer.lower())
+    assert INTENT.fingerprint(payer) == INTENT.fingerprint(payer.lower())
+
+
 class Contract:
     """A signer of a smart contract wallet."""
 
@@ -161,6 +177,10 @@ def test_the_steps_of_a_purchase_by_a_contract() -> None:
         driver = with_contract(verdict)
         driver.run(driver.begin())
         assert (driver.done, driver.ledger.history()[0].submissions) == (ASKED, 1)
+    driver.buyer.has_node = False
+    driver.done, driver.buyer.budget = [], Budget.unlimited()
+    driver.run(driver.begin())
+    assert driver.done == PLAIN, "without a node nobody is asked"
     for is_asked in (True, False):
         driver = with_contract(Verified(is_asked, "no"))
         with pytest.raises(PaymentRefusedError, match="signer_failed: no") as caught:
