@@ -294,7 +294,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                     report = classify(answer.response, lost)
                 # Record what that means.
                 time_left = min(give_up, until) - at.monotonic
-                wait = tries.judge(report, payment, policy, at=at.latest, now=at.local, time_left=time_left)
+                wait = tries.judge(report, payment, policy, at, time_left)
                 end = tries.reports[-1]
                 if lost is None:
                     reply = end.reply
