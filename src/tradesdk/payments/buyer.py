@@ -232,7 +232,8 @@ def guarded(buyer: Buyer, intent: PurchaseIntent, seen: Overview, offer: Offer, 
     """The cheapest acceptable requirement of an offer."""
     most = intent.call.price if intent.max_price is None else intent.max_price
     accepted = buyer.pay_to or tuple(addresses(seen.settings.get(recipients_of(buyer.origin))))
-    limits = Limits(intent.url, buyer.payer, most, buyer.max_validity, accepted, buyer.allow_upfront)
+    payer = "" if intent.is_free else buyer.payer  # no offer is free, and opening the wallet may block
+    limits = Limits(intent.url, payer, most, buyer.max_validity, accepted, buyer.allow_upfront)
     return Terms(seen, offer, choose(offer, limits), funded)
 
 
