@@ -39,6 +39,7 @@ from tradesdk import (
     TradeError,
 )
 from tradesdk import _market as market
+from tradesdk._http.response import status_error
 from tradesdk._http.service_time import ServiceClock
 from tradesdk._sync.signing import ask_signer
 from tradesdk._values.http import Headers
@@ -463,8 +464,8 @@ class Search:
                     buyer.time.moment(buyer.clock, _headers(now))
                 case Ask():
                     return Answer(_offer(now, int(told or self.case.prices[0]), self.case.identified))
-                case Sign(terms, seen, owner):
-                    return ask_signer(sign(buyer, intent, terms, seen, owner))
+                case Sign(terms, owner):
+                    return ask_signer(sign(buyer, intent, terms, owner))
                 case Write(row, change):
                     if isinstance(change, Submit):
                         return buyer.ledger.submit(change)
@@ -474,7 +475,8 @@ class Search:
                 case Send():
                     if told in ("lost", "not received"):
                         raise APIConnectionError(told, method="POST", url=URL, sent=told == "lost")
-                    return Answer(_said(told, now, self.case))
+                    said = _said(told, now, self.case)
+                    return Answer(said, None if said.status == 200 else status_error("POST", URL, said, now=now))
         except TradeError as error:
             return error
         return None
@@ -575,7 +577,7 @@ class Search:
         if world.cancels < case.cancels and not isinstance(effect, Write):
             for is_sent in (False, True) if isinstance(effect, Send | Verify) else (False,):
                 is_given = is_sent and isinstance(effect, Send)  # nobody knows what a node does with it
-                ended = Ended(KeyboardInterrupt(), is_sent=is_given)
+                ended = Ended(is_sent=is_given)
                 canceled = world._replace(cancels=world.cancels + 1)
                 told = f"call {slot} is canceled at {type(effect).__name__}, sent: {is_sent}"
                 yield told, self._step(canceled, slot, call, "accepts it" if is_sent else "is not reached", ended)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import Payment, PaymentStage, Receipt, RetryPolicy
+from tradesdk._http.service_time import Moment
 from tradesdk.payments.state_machine import (
     BARE,
     DELIVERED,
@@ -65,9 +66,8 @@ class Walk:
         self._policy, self._payment, self.tries = policy, payment, tries
 
     def next(self, report: Report, *, at: float, now: float, time_left: float) -> Judged:
-        wait = self.tries.judge(
-            report, self._payment, self._policy, at=at, now=now, time_left=time_left, random=lambda: 0.0
-        )
+        moment = Moment(now, 0.0, at, at, is_known=True)
+        wait = self.tries.judge(report, self._payment, self._policy, moment, time_left, random=lambda: 0.0)
         return Judged(self.tries.end(), wait, self.tries.signs)
 
 

@@ -19,11 +19,12 @@ from tradesdk import (
     RetryPolicy,
 )
 from tradesdk import _market as market
+from tradesdk._http.response import status_error
 from tradesdk._http.service_time import ServiceClock
 from tradesdk._sync.signing import ask_signer
 from tradesdk._values.http import Headers
 from tradesdk.payments import ReasonCode
-from tradesdk.payments.buyer import Buyer, PurchaseIntent, look, sign
+from tradesdk.payments.buyer import Buyer, PurchaseIntent, look, named_fingerprint, sign
 from tradesdk.payments.effects import (
     Answer,
     Ask,
@@ -91,8 +92,8 @@ class Driver:
                 return Answer(self._answer({}))
             case Prove():
                 return self.found
-            case Sign(terms, seen, owner):
-                return ask_signer(sign(self.buyer, INTENT, terms, seen, owner))
+            case Sign(terms, owner):
+                return ask_signer(sign(self.buyer, INTENT, terms, owner))
             case Write(row, change):
                 if isinstance(change, Submit):
                     return self.ledger.submit(change)
@@ -100,7 +101,9 @@ class Driver:
             case Verify():
                 return self.verdict
             case Send(payment):
-                return Answer(self._answer(dict([payment.sent()])))
+                found = self._answer(dict([payment.sent()]))
+                is_success = found.status == 200
+                return Answer(found, None if is_success else status_error("POST", INTENT.url, found, now=0.0))
         return None
 
     def _answer(self, headers: Any) -> RawResponse:
@@ -132,6 +135,22 @@ def test_the_steps_of_a_purchase() -> None:
     assert (how(payment), payment.waits, payment.reply) == ("answered", False, None)
 
 
+def test_an_answer_that_is_not_collected_waits_for_the_next_call() -> None:
+    driver = Driver()
+    driver.buyer.collect = False
+    first = driver.run(driver.begin())
+    (payment,) = driver.ledger.history()
+    assert (payment.waits, payment.reply, first.payment) == (True, ANSWER, payment)
+    again = driver.run(driver.begin())
+    assert (again.again, again.payment.id, len(driver.seller.paid)) == (True, payment.id, 1)
+
+
+def test_a_payer_is_the_same_however_the_address_is_written() -> None:
+    payer = Driver().buyer.payer
+    assert named_fingerprint("a", payer) == named_fingerprint("a", payer.lower())
+    assert INTENT.fingerprint(payer) == INTENT.fingerprint(payer.lower())
+
+
 class Contract:
     """A signer of a smart contract wallet."""
 
@@ -157,6 +176,10 @@ def test_the_steps_of_a_purchase_by_a_contract() -> None:
         driver = with_contract(verdict)
         driver.run(driver.begin())
         assert (driver.done, driver.ledger.history()[0].submissions) == (ASKED, 1)
+    driver.buyer.has_node = False
+    driver.done, driver.buyer.budget = [], Budget.unlimited()
+    driver.run(driver.begin())
+    assert driver.done == PLAIN, "without a node nobody is asked"
     for is_asked in (True, False):
         driver = with_contract(Verified(is_asked, "no"))
         with pytest.raises(PaymentRefusedError, match="signer_failed: no") as caught:
@@ -191,7 +214,7 @@ def test_what_a_budget_refuses_asks_the_witness_once() -> None:
     while not isinstance(effect, Prove):
         effect = steps.send(driver.carry_out(effect))
     with pytest.raises(Ended):
-        steps.throw(Ended(KeyboardInterrupt(), is_sent=False))
+        steps.throw(Ended(is_sent=False))
     assert len(driver.ledger.history()) == 1
 
 

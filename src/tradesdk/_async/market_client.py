@@ -222,12 +222,12 @@ class AsyncMarketClient(AsyncBaseClient):
     @part
     def quote(self) -> AsyncPreviews[Quote]:
         """Quotes: published prices of calls, and what the budgets leave. No key, no request."""
-        return AsyncPreviews(self._paying, self._paying.quote)
+        return AsyncPreviews(self._session.base_url, self._paying.quote)
 
     @part
     def dry_run(self) -> AsyncPreviews[DryRun]:
         """Dry runs: what calls would sign. Requests the offer; signs and pays nothing."""
-        return AsyncPreviews(self._paying, self._paying.dry_run)
+        return AsyncPreviews(self._session.base_url, self._paying.dry_run)
 
     @part
     def batches(self) -> AsyncBatches:

@@ -10,8 +10,6 @@ from .. import _market as market
 from .._market import MarketRequest, TokenQuery
 from ..models.market import SignalType, SortBy
 from ..payments.budget import Usd
-from ..payments.buyer import PurchaseIntent
-from .purchase_driver import AsyncPurchaseDriver
 
 R = TypeVar("R")
 
@@ -28,15 +26,12 @@ class AsyncPreviews(Generic[R]):
     same values.
     """
 
-    def __init__(self, driver: AsyncPurchaseDriver, preview: Callable[[PurchaseIntent], Awaitable[R]]) -> None:
-        self._driver = driver
-        self._preview = preview
+    def __init__(self, url: str, preview: Callable[[MarketRequest[Any], Usd | None, str | None], Awaitable[R]]) -> None:
+        self._url = url
+        self._ask = preview
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._driver.session.base_url}>"
-
-    async def _ask(self, call: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None) -> R:
-        return await self._preview(self._driver.intent(call, max_price, purchase))
+        return f"<{type(self).__name__} of {self._url}>"
 
     async def token_signals(
         self,
@@ -93,7 +88,7 @@ class AsyncPreviews(Generic[R]):
 
     async def supported_tokens(self, *, limit: int | None = None) -> R:
         """The tokens with market data (`POST /v1/supported-tokens`, free)."""
-        return await self._ask(market.supported_tokens(limit))
+        return await self._ask(market.supported_tokens(limit), None, None)
 
     async def request(
         self,

@@ -84,13 +84,14 @@ class AsyncPurchaseDriver:
             name=None if purchase is None else purchase_name(purchase),
         )
 
-    async def quote(self, intent: PurchaseIntent) -> Quote:
+    async def quote(self, call: MarketRequest[Any], max_price: Usd | None, purchase: str | None) -> Quote:
         """The published price, and what the budgets leave."""
+        intent = self.intent(call, max_price, purchase)
         return await in_thread_if(self.buyer.ledger._blocks, quote, self.buyer, intent)
 
-    async def dry_run(self, intent: PurchaseIntent) -> DryRun:
+    async def dry_run(self, call: MarketRequest[Any], max_price: Usd | None, purchase: str | None) -> DryRun:
         """What would be signed."""
-        return await self._drive(steps.dry_run, intent, self._deadline())
+        return await self._drive(steps.dry_run, self.intent(call, max_price, purchase), self._deadline())
 
     async def buy(self, intent: PurchaseIntent) -> MarketResult[Any]:
         """Buy an answer, or resume a payment. It is paid for only if the service requires that.
@@ -105,7 +106,7 @@ class AsyncPurchaseDriver:
             fields = {"path": call.request.target, "amount": call.price, "is_new": intent.resumed is None}
             span = listener.begin("purchase", buyer=self.buyer, **fields)
         with span:
-            equal = self._locks.of(intent.key)
+            equal = self._locks.of(intent.fingerprint(""))  # of any payer: a client has one
             if not await equal.acquire(self.session.deadline):
                 raise in_progress(intent.resumed, is_resumed=intent.resumed is not None)
             try:
@@ -223,9 +224,9 @@ class AsyncPurchaseDriver:
                     return await self.proofs.verified(payment, give_up - buyer.clock.monotonic())
                 case effects.Slot():
                     slot = await paid.claim(call.request, give_up)
-                case effects.Sign(terms, seen, owner):
+                case effects.Sign(terms, owner):
                     submit = await ask_signer(
-                        sign(buyer, intent, terms, seen, owner),
+                        sign(buyer, intent, terms, owner),
                         blocks=buyer.signer_blocks,  # async only
                     )
                     if (listener := log_events.listener) is not None:
@@ -265,13 +266,13 @@ class AsyncPurchaseDriver:
                     result = error
                 except BaseException as error:
                     held.append(error)
-                    result = effects.Ended(error, is_sent=handover is not None and handover.is_sent)
+                    result = effects.Ended(is_sent=handover is not None and handover.is_sent)
                 is_error = isinstance(result, TradeError | effects.Ended)
                 effect = wanted.throw(result) if is_error else wanted.send(result)
         except StopIteration as done:
             return cast(T, done.value)
-        except effects.Ended as end:
-            cause = end.cause
+        except effects.Ended:
+            pass
         except Exception as error:
             if held:
                 raise held[0] from error
@@ -279,4 +280,4 @@ class AsyncPurchaseDriver:
         finally:
             exchange.close()
             await give_back()
-        raise cause  # outside of the handler, where it would get another context
+        raise held[0]  # outside of the handler, where it would get another context

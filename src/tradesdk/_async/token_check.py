@@ -24,7 +24,7 @@ class AsyncTokenCheck:
     """Looks up symbols in the service's free list before anything is signed. Without a list, nothing is refused."""
 
     def __init__(self) -> None:
-        self._names: TokenNames | None = None
+        self._names = TokenNames([], 0)
         self._read_at = self._tried_at = -math.inf
         self._locks = AsyncKeyedLock()
 
@@ -37,18 +37,16 @@ class AsyncTokenCheck:
             return
         try:
             now = session.clock.monotonic()
-            unknown = self._unknown(call, now - self._read_at > _TOKENS_VALID)
+            if now - self._read_at > _TOKENS_VALID:
+                self._names = TokenNames([], 0)
+            unknown = self._names.unknown(call.to_look_up)
             if unknown and now - self._tried_at > _TOKENS_RETRY:
                 await self._read_list(session, min(give_up, now + _TOKENS_WAIT))
-                unknown = self._unknown(call, False)
+                unknown = self._names.unknown(call.to_look_up)
         finally:
             lock.release()
-        if unknown and self._names is not None and self._read_at == self._tried_at:
+        if unknown and self._read_at == self._tried_at:
             raise self._names.refusal(unknown)
-
-    def _unknown(self, call: MarketRequest[Any], stale: bool) -> list[str]:
-        names = TokenNames([], 0) if self._names is None or stale else self._names
-        return names.unknown(call.to_look_up)
 
     async def _read_list(self, session: AsyncSession, give_up: float) -> None:
         self._tried_at = session.clock.monotonic()

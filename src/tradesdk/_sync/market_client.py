@@ -223,12 +223,12 @@ class MarketClient(BaseClient):
     @part
     def quote(self) -> Previews[Quote]:
         """Quotes: published prices of calls, and what the budgets leave. No key, no request."""
-        return Previews(self._paying, self._paying.quote)
+        return Previews(self._session.base_url, self._paying.quote)
 
     @part
     def dry_run(self) -> Previews[DryRun]:
         """Dry runs: what calls would sign. Requests the offer; signs and pays nothing."""
-        return Previews(self._paying, self._paying.dry_run)
+        return Previews(self._session.base_url, self._paying.dry_run)
 
     @part
     def batches(self) -> Batches:

@@ -11,8 +11,6 @@ from .. import _market as market
 from .._market import MarketRequest, TokenQuery
 from ..models.market import SignalType, SortBy
 from ..payments.budget import Usd
-from ..payments.buyer import PurchaseIntent
-from .purchase_driver import PurchaseDriver
 
 R = TypeVar("R")
 
@@ -29,15 +27,12 @@ class Previews(Generic[R]):
     same values.
     """
 
-    def __init__(self, driver: PurchaseDriver, preview: Callable[[PurchaseIntent], R]) -> None:
-        self._driver = driver
-        self._preview = preview
+    def __init__(self, url: str, preview: Callable[[MarketRequest[Any], Usd | None, str | None], R]) -> None:
+        self._url = url
+        self._ask = preview
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._driver.session.base_url}>"
-
-    def _ask(self, call: MarketRequest[Any], max_price: Usd | None = None, purchase: str | None = None) -> R:
-        return self._preview(self._driver.intent(call, max_price, purchase))
+        return f"<{type(self).__name__} of {self._url}>"
 
     def token_signals(
         self,
@@ -90,7 +85,7 @@ class Previews(Generic[R]):
 
     def supported_tokens(self, *, limit: int | None = None) -> R:
         """The tokens with market data (`POST /v1/supported-tokens`, free)."""
-        return self._ask(market.supported_tokens(limit))
+        return self._ask(market.supported_tokens(limit), None, None)
 
     def request(
         self,

@@ -78,13 +78,14 @@ class PurchaseDriver:
             name=None if purchase is None else purchase_name(purchase),
         )
 
-    def quote(self, intent: PurchaseIntent) -> Quote:
+    def quote(self, call: MarketRequest[Any], max_price: Usd | None, purchase: str | None) -> Quote:
         """The published price, and what the budgets leave."""
+        intent = self.intent(call, max_price, purchase)
         return quote(self.buyer, intent)
 
-    def dry_run(self, intent: PurchaseIntent) -> DryRun:
+    def dry_run(self, call: MarketRequest[Any], max_price: Usd | None, purchase: str | None) -> DryRun:
         """What would be signed."""
-        return self._drive(steps.dry_run, intent, self._deadline())
+        return self._drive(steps.dry_run, self.intent(call, max_price, purchase), self._deadline())
 
     def buy(self, intent: PurchaseIntent) -> MarketResult[Any]:
         """Buy an answer, or resume a payment. It is paid for only if the service requires that.
@@ -99,7 +100,7 @@ class PurchaseDriver:
             fields = {"path": call.request.target, "amount": call.price, "is_new": intent.resumed is None}
             span = listener.begin("purchase", buyer=self.buyer, **fields)
         with span:
-            equal = self._locks.of(intent.key)
+            equal = self._locks.of(intent.fingerprint(""))  # of any payer: a client has one
             if not equal.acquire(self.session.deadline):
                 raise in_progress(intent.resumed, is_resumed=intent.resumed is not None)
             try:
@@ -216,9 +217,9 @@ class PurchaseDriver:
                     return self.proofs.verified(payment, give_up - buyer.clock.monotonic())
                 case effects.Slot():
                     slot = paid.claim(call.request, give_up)
-                case effects.Sign(terms, seen, owner):
+                case effects.Sign(terms, owner):
                     submit = ask_signer(
-                        sign(buyer, intent, terms, seen, owner),
+                        sign(buyer, intent, terms, owner),
                     )
                     if (listener := log_events.listener) is not None:
                         listener.note("sign", logging.INFO, {"payment_id": submit.payment.id})
@@ -256,13 +257,13 @@ class PurchaseDriver:
                     result = error
                 except BaseException as error:
                     held.append(error)
-                    result = effects.Ended(error, is_sent=handover is not None and handover.is_sent)
+                    result = effects.Ended(is_sent=handover is not None and handover.is_sent)
                 is_error = isinstance(result, TradeError | effects.Ended)
                 effect = wanted.throw(result) if is_error else wanted.send(result)
         except StopIteration as done:
             return cast(T, done.value)
-        except effects.Ended as end:
-            cause = end.cause
+        except effects.Ended:
+            pass
         except Exception as error:
             if held:
                 raise held[0] from error
@@ -270,4 +271,4 @@ class PurchaseDriver:
         finally:
             exchange.close()
             give_back()
-        raise cause  # outside of the handler, where it would get another context
+        raise held[0]  # outside of the handler, where it would get another context

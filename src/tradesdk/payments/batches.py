@@ -71,7 +71,7 @@ class BatchPlan(Generic[T]):
         max_total: Usd | None,
     ) -> None:
         size = whole("size", size, 1, MAX_BATCH)
-        self.job = purchase_name(job, "job")
+        self.job = None if job is None else purchase_name(job, "job")
         self._max_price = None if max_price is None else micro_usd("max_price", max_price)
         self._max_total = None if max_total is None else micro_usd("max_total", max_total)
         self.tokens = tuple(one.identifier for one in tokens)

@@ -9,7 +9,7 @@ import hashlib
 import math
 import os
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -24,7 +24,7 @@ from .budget import Budget, Spending
 from .guards import Limits, choose, validity
 from .ledger.changes import Overview, Submit, with_terms
 from .ledger.claims import LONGEST_CLAIM, process_name
-from .ledger.rules import EmptyWallet, Sums, addresses, empty_of, recipients_of, secret_of
+from .ledger.rules import Sums, addresses, empty_of, recipients_of, secret_of
 from .messages import balance_too_small, over_limits, purchase_secret_changed, signer_failed
 from .protocol import Offer, Requirement, encode_payment
 from .purchases import canonical
@@ -67,12 +67,6 @@ class PurchaseIntent:
         """Whether nothing may be paid, so that neither wallet nor ledger is needed."""
         return self.resumed is None and not (self.call.price or self.max_price)
 
-    @property
-    def key(self) -> str:
-        """Equal for calls of one client that must wait for each other."""
-        same = f"{self.url} {self.body.decode('latin-1')}"
-        return same if self.name is None else f"purchase {self.name}"
-
     def fingerprint(self, payer: str) -> str:
         if self.name is not None:
             return named_fingerprint(self.name, payer)
@@ -104,9 +98,7 @@ class Buyer:
 
     ledger: Ledger
     origin: str  # of the service
-    wallet: (
-        Signer | Callable[[], Signer] | None
-    )  # the signer, or what returns it at the first use; None: nothing is paid
+    wallet: Signer | Callable[[], Signer] | None  # or what returns it at the first use; None: nothing can be paid
     budget: Budget  # the client's limits, besides the ledger's
     max_validity: int  # seconds that a signature is valid, at most
     pay_to: Collection[str]  # the only recipients; empty: those known for the service
@@ -170,11 +162,11 @@ class Buyer:
 class Terms(NamedTuple):
     """What is to be signed: the offer, and `requirement`, the way to pay that was chosen.
 
-    `earlier`: the payment whose nonce is signed again, if there is one. `funded`: a node says that the wallet has
-    enough.
+    `seen`: what the ledger knows; the nonce of its payment is signed again, if there is one. `funded`: a node says that
+    the wallet has enough.
     """
 
-    earlier: Payment | None
+    seen: Overview
     offer: Offer
     requirement: Requirement
     funded: bool
@@ -198,11 +190,13 @@ def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Over
 
     `since`: the result of the first look; an unnamed payment must have been created at that time or later.
     """
-    resumed, sums = intent.resumed, Sums(at.local)
+    resumed, payer, sums = intent.resumed, None, Sums(at.local)
     if intent.is_free:
         return Overview(since, None, sums, buyer.budget, None, {}, None, sums.spending(buyer.budget))
-    payer = None if buyer.wallet is None or resumed is not None else buyer.payer  # a resend needs no wallet
-    whose = payer if resumed is None else resumed.payer
+    if resumed is not None:
+        payer = resumed.payer  # it needs no wallet
+    elif buyer.wallet is not None:
+        payer = buyer.payer
     return buyer.ledger.overview(
         "" if payer is None else intent.fingerprint(payer),
         buyer.budget,
@@ -212,13 +206,11 @@ def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Over
         max_price=intent.max_price,
         run=intent.run,
         payment_id=None if resumed is None else resumed.id,
-        wallet="" if whose is None else empty_of(whose, buyer.origin),
+        wallet="" if payer is None else empty_of(payer, buyer.origin),
     )
 
 
-def check_wallet(
-    buyer: Buyer, intent: PurchaseIntent, earlier: Payment | None, empty: EmptyWallet | None, balance: int | None
-) -> bool:
+def check_wallet(buyer: Buyer, intent: PurchaseIntent, seen: Overview, balance: int | None) -> bool:
     """Check that the wallet has enough. `balance`: by a node, in micro-dollars; None: none was asked, or none answered.
 
     Returns whether a node says that it has enough. Raises `PaymentRefusedError` if it has too little, or if another
@@ -228,29 +220,21 @@ def check_wallet(
     buyer.asks_balance = balance is not None and balance < most  # a node that failed is not asked at each call
     if balance is not None and balance < most:
         raise balance_too_small(buyer.payer, buyer.origin, most, balance)
-    if balance is None and empty is not None:
-        payment_id = None if earlier is None else earlier.id
-        refused = empty.refusal(payment_id, buyer.clock.now(), payer=buyer.payer, service=buyer.origin, amount=most)
+    if balance is None and seen.empty is not None:
+        payment_id, now = None if seen.payment is None else seen.payment.id, buyer.clock.now()
+        refused = seen.empty.refusal(payment_id, now, payer=buyer.payer, service=buyer.origin, amount=most)
         if refused is not None:
             raise refused
     return balance is not None
 
 
-def guarded(
-    buyer: Buyer,
-    intent: PurchaseIntent,
-    offer: Offer,
-    earlier: Payment | None,
-    settings: Mapping[str, str],
-    *,
-    funded: bool,
-) -> Terms:
+def guarded(buyer: Buyer, intent: PurchaseIntent, seen: Overview, offer: Offer, *, funded: bool) -> Terms:
     """The cheapest acceptable requirement of an offer."""
     most = intent.call.price if intent.max_price is None else intent.max_price
-    accepted = buyer.pay_to or tuple(addresses(settings.get(recipients_of(buyer.origin))))
-    payer = "" if intent.is_free else buyer.payer  # of a free call nothing has read it yet, which may block
+    accepted = buyer.pay_to or tuple(addresses(seen.settings.get(recipients_of(buyer.origin))))
+    payer = "" if intent.is_free else buyer.payer  # no offer is free, and opening the wallet may block
     limits = Limits(intent.url, payer, most, buyer.max_validity, accepted, buyer.allow_upfront)
-    return Terms(earlier, offer, choose(offer, limits), funded)
+    return Terms(seen, offer, choose(offer, limits), funded)
 
 
 def check_earlier(buyer: Buyer, intent: PurchaseIntent, payment: Payment, limits: Budget, at: Moment) -> None:
@@ -270,9 +254,9 @@ def new_nonce() -> str:
     return "0x" + os.urandom(32).hex()
 
 
-def drafted(buyer: Buyer, intent: PurchaseIntent, terms: Terms, nonce: str, at: Moment) -> Payment:
-    """The payment that is to be signed."""
-    requirement, payer = terms.requirement, buyer.payer
+def drafted(buyer: Buyer, intent: PurchaseIntent, terms: Terms, nonce: str | None = None) -> Payment:
+    """The payment that is to be signed, valid from now on; by default with a random nonce."""
+    requirement, payer, at = terms.requirement, buyer.payer, buyer.time.moment(buyer.clock)
     valid_before = validity(requirement, buyer.max_validity, local=at.local, service=at.service, latest=at.latest)
     draft = Payment(
         id=f"pay_{uuid4().hex[:24]}",
@@ -282,7 +266,7 @@ def drafted(buyer: Buyer, intent: PurchaseIntent, terms: Terms, nonce: str, at: 
         payer=payer,
         pay_to=requirement.pay_to,
         amount=int(requirement.amount),
-        nonce=nonce,
+        nonce=nonce or new_nonce(),
         valid_before=valid_before,
         # A clock that is ahead of the service's must not take it out of an hour or a day too early.
         counts_until=max(valid_before, math.ceil(at.local + valid_before - at.service)),
@@ -292,20 +276,20 @@ def drafted(buyer: Buyer, intent: PurchaseIntent, terms: Terms, nonce: str, at: 
         purchase=intent.name,
         run=intent.run,
     )
-    return draft if terms.earlier is None else with_terms(terms.earlier, draft)
+    return draft if terms.seen.row is None else with_terms(terms.seen.row.payment, draft)
 
 
-def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, owner: str) -> Asked[Submit]:
+def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, owner: str) -> Asked[Submit]:
     """Sign a payment. The result must be written down before it is sent."""
-    offer, requirement = terms.offer, terms.requirement
-    secret, nonce = None, new_nonce()
+    seen, offer, requirement, funded = terms
+    secret = nonce = None
     if intent.name is not None:
         secret = yield from purchase_secret(buyer.signer)  # before the validity begins: a person may type a password
         known = seen.settings.get(secret_of(buyer.payer))
         if known not in (None, secret.id):  # names that are only in other ledgers would be paid for again
             raise purchase_secret_changed(buyer.payer, known or "", secret.id)
         nonce = secret.nonce(intent.name, payer=buyer.payer)
-    payment = drafted(buyer, intent, terms, nonce, buyer.time.moment(buyer.clock))
+    payment = drafted(buyer, intent, terms, nonce)
     if abs(difference := buyer.time.difference) > REPORTED:
         side = "ahead of" if difference > 0 else "behind"
         text = f"the service's clock is {abs(difference):.0f} s {side} this machine's"
@@ -321,7 +305,7 @@ def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, own
     return Submit(
         payment=payment,
         header=header,
-        earlier=terms.earlier,
+        earlier=None if seen.row is None else seen.row.payment,
         budget=buyer.budget,
         pay_to=tuple(buyer.pay_to),
         secret_id=None if secret is None else secret.id,
@@ -331,6 +315,6 @@ def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, seen: Overview, own
         since=min(seen.since, buyer.since(at.local)),
         max_price=intent.max_price,
         max_total=intent.max_total,
-        funded=terms.funded,
+        funded=funded,
         now=at.local,
     )

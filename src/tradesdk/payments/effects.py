@@ -11,7 +11,7 @@ from .._values.http import RawResponse
 from .._values.payment import Payment
 from ..errors import APIError, PaymentRefusedError
 from .buyer import Terms
-from .ledger.changes import LedgerChange, LedgerRow, Overview, Submit
+from .ledger.changes import LedgerChange, LedgerRow, Submit
 
 T = TypeVar("T")
 
@@ -61,7 +61,6 @@ class Sign(NamedTuple):
     """Ask the signer. The result: `Submit`. It blocks, or is awaited."""
 
     terms: Terms
-    seen: Overview
     owner: str
 
 
@@ -94,9 +93,9 @@ class Ended(Exception):
     `is_sent`: a payment was given to the transport, and no response came.
     """
 
-    def __init__(self, cause: BaseException, *, is_sent: bool) -> None:
+    def __init__(self, *, is_sent: bool) -> None:
         super().__init__()
-        self.cause, self.is_sent = cause, is_sent
+        self.is_sent = is_sent
 
 
 class Verified(NamedTuple):

@@ -11,7 +11,6 @@ from .._values.money import shown_usd, usd
 from .._values.payment import GRACE, Payment, PaymentProof, PaymentStage, ReasonCode
 from .._values.text import printable
 from ..errors import (
-    APIError,
     ErrorCode,
     PaymentError,
     PaymentOutcomeUnknownError,
@@ -195,19 +194,6 @@ def outcome_error(payment: Payment, report: Report, response: RawResponse | None
     if payment.in_doubt or payment.stage is PaymentStage.ANSWERED:
         return in_doubt(payment, report.reason, response)
     return rejected(payment, report.reason, response) if report.meaning is REJECTED else None
-
-
-def final_error(
-    payment: Payment, report: Report, problem: APIError | None, response: RawResponse | None, resends: int
-) -> TradeError:
-    """The error that ends a call. `problem`: the error of the last response or connection, after so many `resends`."""
-    if problem is not None:  # it becomes the cause of our error, and has the same payment
-        problem.payment, problem.retries = payment, resends
-    error = outcome_error(payment, report, response)
-    if error is None:
-        return problem or in_doubt(payment, report.reason, response)
-    error.__cause__ = problem
-    return error
 
 
 def not_expired(payment: Payment) -> PaymentRefusedError:

@@ -26,20 +26,18 @@ def in_the_way(buyer: Buyer, intent: PurchaseIntent, terms: Terms) -> list[Payme
     """Payments to ask about: if some of them were not taken, there may be room. None: there is room now. It blocks."""
     moment = buyer.time.moment(buyer.clock)
     seen = look(buyer, intent, moment, math.inf)
-    earlier, amount, now = terms.earlier, int(terms.requirement.amount), buyer.clock.monotonic()
+    earlier, amount, now = seen.payment, int(terms.requirement.amount), buyer.clock.monotonic()
     counts, sums = to_count(earlier, amount), seen.sums.without(earlier)
     over = exceeded(amount, counts, sums, seen.limits)
     if not over:
         return None
-    if exceeded(amount, counts, sums.without_held(), seen.limits):
-        return []
     for payment_id, at in list(_asked.items()):
         if not 0 <= now - at < AGAIN:  # below 0: the clock was set back
             _asked.pop(payment_id, None)
+    known = {*_asked, None if earlier is None else earlier.id}
     for begin in sorted((since(name, sums.now) for name in over), reverse=True):
-        held = buyer.ledger.held(since=begin, until=sums.now - FINALITY, limit=MOST + 1 + len(_asked))
-        others = [one for one in held if earlier is None or one.id != earlier.id]
-        found = [one for one in others if one.id not in _asked][:MOST]
+        held = buyer.ledger.held(since=begin, until=sums.now - FINALITY, limit=MOST + len(known))
+        found = [one for one in held if one.id not in known][:MOST]
         left = sums
         for one in found:
             left = left.without(one)

@@ -43,25 +43,8 @@ from .._http.service_time import Moment
 from .._market import token_warnings
 from .._values.http import RawResponse
 from .._values.payment import Payment
-from ..errors import (
-    APIError,
-    APIResponseError,
-    LedgerError,
-    PaymentError,
-    PaymentRefusedError,
-    TradeError,
-)
-from .buyer import (
-    Buyer,
-    PurchaseIntent,
-    Terms,
-    check_earlier,
-    check_wallet,
-    drafted,
-    guarded,
-    new_nonce,
-    owner_name,
-)
+from ..errors import APIError, APIResponseError, LedgerError, PaymentError, PaymentRefusedError, TradeError
+from .buyer import Buyer, PurchaseIntent, Terms, check_earlier, check_wallet, drafted, guarded, owner_name
 from .effects import (
     Answer,
     Ask,
@@ -79,20 +62,13 @@ from .effects import (
     Verify,
     Write,
 )
-from .ledger.changes import LedgerRow, Overview, Record, Redate, Resubmit, Submit
+from .ledger.changes import LedgerRow, Overview, Record, Redate, Resubmit
 from .ledger.claims import LONGEST_CLAIM
 from .ledger.rules import NextStep, latest_end, next_step, refusal, total_refusal
-from .messages import (
-    blocking_error,
-    final_error,
-    in_progress,
-    outcome_error,
-    purchase_changed,
-    signature_refused,
-)
+from .messages import blocking_error, in_progress, outcome_error, purchase_changed, signature_refused
 from .protocol import authorization, parse_offer, receipt_warnings
 from .results import DryRun, MarketResult
-from .state_machine import DELIVERED, MARGIN, OPEN, Report, Tries, classify, classify_failure
+from .state_machine import MARGIN, OPEN, Report, Tries, classify, classify_failure
 
 _POLL = 0.5
 """Seconds between two looks at a payment on which another process works."""
@@ -110,6 +86,8 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
     tries: Tries  # what this call knows of its signature
     is_sending = False  # whether this call sends it, or is about to
     until: float  # the monotonic time at which its validity ends: setting the clock back does not make it longer
+    lost: APIError | None = None  # the error of the last submission
+    data: Any = None  # what the answer contains
     reply: bytes | None = None  # the answer for the caller
     asked: tuple[str, int] | None = None  # the expired signature that was resent: the service keeps no answer for it
     proves = True  # whether a refusal by a budget may still ask the witness
@@ -174,9 +152,11 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
         if isinstance(error, APIError | LedgerError):
             error.payment = row.payment
         if isinstance(error, APIError):
-            error.retries = len(tries.reports)
-        known = outcome_error(row.payment, replace(report, reason=error.message), None)
-        if tries.in_doubt and known is not None:
+            error.retries = max(0, len(tries.reports) - 1)
+        if error is not lost:
+            report = replace(report, reason=error.message)
+        known = outcome_error(row.payment, report, getattr(error, "response", None))
+        if known is not None and (error is lost or tries.in_doubt):
             raise known from error
 
     try:
@@ -232,21 +212,21 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
 
             if found is None or step is NextStep.SIGN:
                 # Is there money? Ask, guard, take a slot, sign, submit.
-                earlier, submitted = None if found is None else found.payment, None
-                funded = False
+                funded, earlier = False, None if found is None else found.payment
+                submit = submitted = None
                 if seen.empty is not None or buyer.asks_balance:
-                    funded = check_wallet(buyer, intent, earlier, seen.empty, (yield Balance()))
+                    funded = check_wallet(buyer, intent, seen, (yield Balance()))
                 answer: Answer = yield Ask()
                 at = time.moment(clock, answer.response.headers)
                 if answer.response.status != 402:
                     answered_at = datetime.fromtimestamp(at.local, UTC)
                     return MarketResult(data=answer.data, quote=intent.quote(seen.spending), answered_at=answered_at)
-                terms = guarded(buyer, intent, parse_offer(answer.response), earlier, seen.settings, funded=funded)
+                terms = guarded(buyer, intent, seen, parse_offer(answer.response), funded=funded)
                 amount, run = int(terms.requirement.amount), seen.run if earlier is None else None
                 refused = refusal(amount, earlier, seen.sums, seen.limits, max_total=intent.max_total, run=run)
                 if refused is None:
                     yield Slot(terms)
-                    submit: Submit = yield Sign(terms, seen, owner)
+                    submit = yield Sign(terms, owner)
                     try:
                         submitted = yield Write(seen.row, submit)
                     except PaymentRefusedError as problem:  # nothing was written
@@ -258,7 +238,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                     asks, proves = proves, False
                     if not (asks and (yield Prove(terms, refused))):
                         raise refused
-                if submitted is None:  # another call was faster, or there may be room now
+                if submit is None or submitted is None:  # another call was faster, or there may be room now
                     continue
                 row, before = submitted, earlier or submit.payment
             else:
@@ -300,26 +280,23 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 if is_late():  # writing took too long
                     yield from record(tries.end("it was written down when its validity had ended"))
                     break
-                response: RawResponse | None = None
-                lost: APIError | None = None
                 try:
                     answer = yield Send(payment)
                 except APIError as error:
                     report, lost, at = classify_failure(error), error, time.moment(clock)
                 else:
-                    response, lost = answer.response, answer.problem
-                    at = time.moment(clock, response.headers)
+                    lost, at = answer.problem, time.moment(clock, answer.response.headers)
                     if lost is None:
                         try:
-                            data = request.decode(request.method, intent.url, response)
+                            data = request.decode(request.method, intent.url, answer.response)
                         except APIResponseError as unusable:
                             lost = unusable
-                    report = classify(response, lost)
+                    report = classify(answer.response, lost)
                 # Record what that means.
                 time_left = min(give_up, until) - at.monotonic
-                wait = tries.judge(report, payment, policy, at=at.latest, now=at.local, time_left=time_left)
+                wait = tries.judge(report, payment, policy, at, time_left)
                 end = tries.reports[-1]
-                if end.meaning is DELIVERED:
+                if lost is None:
                     reply = end.reply
                     yield from record(end, True if buyer.collect else None)
                     warnings = receipt_warnings(end.receipt, payment, end.receipt_problem)
@@ -335,7 +312,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 if next_step(row.payment, at.latest) is NextStep.COLLECT:  # another call got it
                     break
                 if not tries.signs:
-                    raise final_error(row.payment, end, lost, response, len(tries.reports) - 1)
+                    raise lost
                 asked = (payment.id, payment.signatures)
                 break
     except Exception as error:  # ours, or `Ended`
@@ -347,7 +324,7 @@ def dry_run(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: 
     """What a purchase would send. It runs until it would take a slot or write, and stops there."""
     steps = purchase(buyer, intent, policy, give_up)
     seen: Overview = yield next(steps)
-    plan = DryRun(quote=intent.quote(seen.spending))
+    plan = DryRun(quote=intent.quote(seen.spending), existing=None if seen.row is None else seen.row.payment)
     if seen.row is not None:  # a call that works on it would change nothing here
         seen = replace(seen, row=replace(seen.row, owner=None))
     try:
@@ -356,16 +333,14 @@ def dry_run(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: 
             effect = steps.send((yield effect))
         match effect:
             case Slot(Payment() as payment):
-                return replace(plan, existing=payment, authorization=authorization(payment))
+                return replace(plan, authorization=authorization(payment))
             case Slot(Terms() as terms) | Prove(terms):
-                fields = authorization(drafted(buyer, intent, terms, new_nonce(), buyer.time.moment(buyer.clock)))
-                if intent.name is not None and terms.earlier is None:
+                fields = authorization(drafted(buyer, intent, terms))
+                if intent.name is not None and seen.row is None:
                     del fields["nonce"]  # only the key can compute it
                 refused = effect.refused if isinstance(effect, Prove) else None
-                requirement, existing = terms.requirement.raw, terms.earlier
-                return replace(plan, authorization=fields, requirement=requirement, existing=existing, refusal=refused)
-        # The answer is in the ledger.
-        return replace(plan, existing=seen.payment)
+                return replace(plan, authorization=fields, requirement=terms.requirement.raw, refusal=refused)
+        return plan  # the answer is in the ledger
     except StopIteration as done:
         return DryRun(quote=done.value.quote, existing=done.value.payment)
     except PaymentError as error:

@@ -13,10 +13,8 @@ from ..errors import InvalidArgumentError
 _LONGEST_NAME = 500
 
 
-def purchase_name(name: str | None, argument: str = "purchase") -> str | None:
+def purchase_name(name: str, argument: str = "purchase") -> str:
     """A name from a caller, normalized: the same text gives the same nonce on every machine."""
-    if name is None:
-        return None
     name, hint = comparable(required_text(argument, name)), f"give {argument} a short name, such as 2026-11-29/prices"
     if not name.isprintable() or not name:
         raise InvalidArgumentError(

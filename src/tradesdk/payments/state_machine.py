@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from .._http.response import failure_of
 from .._http.retry import Failure, FailureCause, RetryPolicy
+from .._http.service_time import Moment
 from .._values.http import RawResponse
 from .._values.payment import Payment, PaymentStage, ReasonCode, Receipt
 from .._values.text import printable
@@ -162,7 +163,7 @@ class Tries:
     @property
     def in_doubt(self) -> bool:
         """Whether a signature of this nonce may have been taken."""
-        return self.before.in_doubt or any(one.sent and one.meaning.resends for one in self.reports)
+        return self.before.in_doubt or any(one.sent for one in self.reports)
 
     def end(self, reason: str = "interrupted") -> Report:
         """What is written if the call ends now: the last report, or that it was not sent, as far as this call knows."""
@@ -175,15 +176,13 @@ class Tries:
         report: Report,
         payment: Payment,
         policy: RetryPolicy,
-        *,
-        at: float,
-        now: float,
+        at: Moment,
         time_left: float,
         random: Callable[[], float] = random.random,
     ) -> float | None:
         """Add a report, corrected by what the call sent before. The result: seconds until the same bytes are resent.
 
-        `at`: the latest estimate of the service's time; `now`: the local time. None: it is not resent.
+        None: they are not resent.
         """
         meaning, wait, resends = report.meaning, None, len(self.reports)
         if meaning is REFUSED and is_upfront(payment):
@@ -203,9 +202,9 @@ class Tries:
             if report.failure.cause is not FailureCause.HOPELESS and (
                 resends < min(MAX_RESENDS, policy.max_retries) and bare <= MAX_RESENDS_NO_REASON
             ):
-                named = policy.wait(resends + 1, report.failure, now=now, random=random)
+                named = policy.wait(resends + 1, report.failure, now=at.local, random=random)
                 in_time = named.server <= policy.max_server_wait and named.seconds <= time_left
-                if in_time and at + named.seconds + MARGIN < payment.valid_before:
+                if in_time and at.latest + named.seconds + MARGIN < payment.valid_before:
                     wait = named.seconds
         if meaning.refused and (self.in_doubt or (sent and meaning.resends)):
             meaning = OPEN  # maybe refused because it was taken already

@@ -233,23 +233,20 @@ class Submit:
         return found == earlier and is_signable and row.is_free_for(self.owner, self.now)
 
     def _signed(self, before: Payment | None) -> Payment:
-        payment, created, submissions, failed = self.payment, self.now, 1, 0
-        counts = to_count(before, payment.amount)
-        if before is not None:
-            payment, created = with_terms(before, payment), before.created
-            # It was proven unpaid, so what was sent before can no longer be taken.
-            if before.paid is not False:
-                submissions, failed = before.submissions + 1, before.settle_failed
-        return _moved(
+        payment, submissions, failed = self.payment, 1, 0
+        if before is not None and before.paid is not False:  # else what was sent before can no longer be taken
+            submissions, failed = before.submissions + 1, before.settle_failed
+        return replace(
             payment,
-            SENT,
-            now=self.now,
-            created=created,
+            stage=SENT,
             proof=PaymentProof.NONE,
             paid=None,
             code=ReasonCode.NONE,
             reason="",
-            counted=counts,
+            receipt=None if before is None else before.receipt,
+            created=self.now if before is None else before.created,
+            updated=self.now,
+            counted=to_count(before, payment.amount),
             header=self.header,
             submissions=submissions,
             settle_failed=failed,

@@ -302,12 +302,6 @@ class Sums:
 
         return Sums(self.now, tuple(map(but, self.units, place(payment.counts_until))))
 
-    def without_held(self) -> Sums:
-        """The same if no held payment was taken."""
-        return Sums(
-            self.now, tuple({at: (counted - held, 0) for at, (counted, held) in one.items()} for one in self.units)
-        )
-
     def room_at(self, amount: int, budget: Budget) -> datetime | None:
         """When all windows have room for `amount`, if nothing else is paid; None: now, or never."""
         try:
