@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.config.credentials import refuse_http
 from tradesdk_cli.errors import NOT_FOUND, CliError, ConfigProblem, UsageProblem
+from tradesdk_cli.lookup import PAYMENTS, the_one
+from tradesdk_cli.redact import safe
 from tradesdk_cli.text import one_line
 from tradesdk_cli.wallet import Wallet
 
@@ -34,14 +36,10 @@ ALL = 10**9
 
 def find_payment(run: Run, payment_id: str) -> Payment:
     """The payment with this id, or the only one whose id begins with it."""
-    from tradesdk_cli.lookup import PAYMENTS, the_one
-
     payment = run.ledger.get(payment_id)
     if payment is None:
         payment = the_one(run, PAYMENTS, payment_id, run.ledger.history(limit=ALL))
     if payment is None:
-        from tradesdk_cli.redact import safe
-
         raise CliError(
             f"the ledger has no payment {one_line(safe(payment_id), 60)}",
             f"see what there is: {run.settings.program} pay history",
