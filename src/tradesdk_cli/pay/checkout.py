@@ -16,19 +16,18 @@ if TYPE_CHECKING:
     from tradesdk_cli.run import Run
 
 
-def amount_of(option: str, text: str) -> str:
-    """An amount in dollars as typed, checked by the SDK."""
+def amount_of(option: str, text: str) -> int:
+    """An amount in dollars as typed, read by the SDK, in micro-dollars."""
     from tradesdk import Budget, InvalidArgumentError
 
     try:
-        Budget(per_call=text)
+        return Budget(per_call=text).per_call or 0
     except InvalidArgumentError:
         given = one_line(text) if text.strip() else repr(text)
         given = given if len(given) <= 40 else "that"  # it may be a pasted key
         message = f"{option}: {given} is not an amount in dollars: write digits, with at most six decimals"
         hint = f"with a point, and without a dollar sign, which a shell takes for a variable: {option} 0.10"
         raise UsageProblem(message, hint) from None
-    return text
 
 
 ALL = 10**9
