@@ -12,8 +12,8 @@ from tradesdk_cli.output.printer import Output
 from tradesdk_cli.redact import without_made_keys
 from tradesdk_cli.text import json_escaped, visible
 
-CONTROL = "tradesdk_cli.wire"
-"""The log of requests to a mock's control routes, in the form of the SDK's log `tradesdk.wire`."""
+_LOG = "tradesdk.wire"
+"""The SDK's log of requests; those to a mock's control routes are in it in the same form."""
 _LONGEST_BODY = 4 * 1024
 _LONGEST_VALUE = 400
 _HIDDEN = "****"
@@ -26,7 +26,7 @@ def log_control(event: str, method: str, url: str, content: bytes | None, kind: 
 
     `kind` is its media type; only JSON is shown.
     """
-    logger = logging.getLogger(CONTROL)
+    logger = logging.getLogger(_LOG)
     if logger.level:
         text = None if content is None or kind != "application/json" else content.decode("utf-8", "replace")
         shown = {"headers": {"content-type": kind}, "body": text and without_made_keys(text)}
@@ -66,7 +66,7 @@ def watching(out: Output) -> Iterator[None]:
     if out.settings.curl and out.settings.mock:
         out.note("the embedded mock has no address; trade mock serve gives it one")
     # Alone: else each request would also be taken as the reason of the next wait.
-    with log_handler(handle, log="tradesdk.wire", alone=True), log_handler(handle, log=CONTROL, alone=True):
+    with log_handler(handle, log=_LOG, alone=True):
         yield
 
 

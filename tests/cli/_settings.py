@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tradesdk.local import Profiles
+import tomlkit
+
+from tradesdk.local import Profiles, SettingsFile
 from tradesdk_cli.config.files import Files
 
 from ._terminal import Terminal
@@ -16,7 +18,8 @@ CONFIG = Path("/home/me/config.toml")
 
 def files(project: Mapping[str, Any] | None = None, *, default: str | None = "work", **profiles: Any) -> Files:
     config: dict[str, Any] = {"profiles": profiles} | ({"profile": default} if default in profiles else {})
-    return Files(project, None if project is None else Path("/project/.trade.toml"), Profiles(config, CONFIG))
+    file = None if project is None else SettingsFile(Path("/project/.trade.toml"), tomlkit.dumps(project))
+    return Files(file, Profiles(config, CONFIG))
 
 
 def configured(trade: Terminal, text: str) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk.local import Profiles
+from tradesdk.local import Profiles, SettingsFile
 from tradesdk_cli.config.files import Files, read_files
 
 from .._rows import each_of
@@ -143,18 +143,19 @@ def test_the_project_is_this_folder_or_one_above_but_not_above_home(
 ) -> None:
     inner = project / "a" / "b"
     inner.mkdir(parents=True)
-    (project / ".trade.toml").write_text('output = "json"\n')
+    whole = SettingsFile(project / ".trade.toml", 'output = "json"\n')
+    whole.path.write_text(whole.text)
     monkeypatch.chdir(inner)
-    assert read_files(trade.env).project == {"output": "json"}
+    assert read_files(trade.env).project == whole
     monkeypatch.setenv("HOME", str(project / "a"))
     assert read_files(trade.env).project is None
     monkeypatch.setenv("HOME", str(project))
-    assert read_files(trade.env).project_file == project / ".trade.toml"
+    assert read_files(trade.env).project == whole
     (inner / ".trade.toml").write_text("verbose = 1\n")
-    assert read_files(trade.env).project == {"verbose": 1}
+    assert read_files(trade.env).project == SettingsFile(inner / ".trade.toml", "verbose = 1\n")
     inner.joinpath(".trade.toml").unlink()
     inner.joinpath(".trade.toml").mkdir()
-    assert read_files(trade.env).project == {"output": "json"}
+    assert read_files(trade.env).project == whole
 
 
 def test_nothing_is_read_where_nothing_is(trade: Terminal, project: Path) -> None:

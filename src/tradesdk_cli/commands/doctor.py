@@ -94,14 +94,12 @@ def _probe(ctx: typer.Context, probing: Probing) -> int:
     from tradesdk_cli.output.outfile import FileUnwritable
     from tradesdk_cli.pay.checkout import amount_of, market_client
     from tradesdk_cli.probe.ask import LONGEST, Probe
-    from tradesdk_cli.probe.points import differences, options, rows
+    from tradesdk_cli.probe.points import differences, of_file, options, rows, usual
     from tradesdk_cli.retries import OtherTime
-    from tradesdk_mock import GapOptions
 
     pay, file, compare = probing.pay, probing.gaps, probing.compare
-    usual = GapOptions().as_dict()
     try:
-        expected = usual if compare is None else GapOptions.from_file(compare).as_dict()
+        expected = usual() if compare is None else of_file(compare)
     except ValueError as error:
         raise UsageProblem(f"--compare: {error}", "make one: trade doctor --service --gaps FILE") from None
     written = partial(file_errors, FileUnwritable, f"{file} cannot be written", "--gaps takes another FILE")
@@ -134,7 +132,7 @@ def _probe(ctx: typer.Context, probing: Probing) -> int:
         otherwise = [
             row
             for row in differences(found, expected)
-            if compare is None or row["value"] is not None or expected[row["point"]] != usual[row["point"]]
+            if compare is None or row["value"] is not None or expected[row["point"]] != usual()[row["point"]]
         ]
         for row in found if compare is not None else ():
             row["file"] = expected.get(row["point"])

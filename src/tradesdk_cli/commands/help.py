@@ -32,7 +32,13 @@ def help(
     name, root = "-".join(requested), cast("TradeGroup", ctx.find_root().command)
     found = next((one for one in (name, f"{name}s") if one in TOPICS), None)
     if not requested or name in ("topics", "list"):
-        _print_topics(ctx)
+        formatter = ctx.make_formatter()
+        with formatter.section("Topics"):
+            formatter.write_dl([(name, topic(name)[0]) for name in TOPICS])
+        formatter.write_paragraph()
+        formatter.write_text("trade help TOPIC shows one, trade help agents list the help of that command.")
+        formatter.write_text("trade --help lists the commands.")
+        print(formatter.getvalue().strip("\n"))
     elif found is not None:
         _print_topic(ctx, found)
     elif name in IN_TRADE:
@@ -52,16 +58,6 @@ def help(
         near = " or ".join(f"trade help {one}" for one in get_close_matches(name, known))
         hint = f"did you mean {near}?" if near else f"there are: {', '.join(known)}"
         raise UsageProblem(f"there is no help about {one_line(' '.join(requested), 60)!r}", hint)
-
-
-def _print_topics(ctx: typer.Context) -> None:
-    formatter = ctx.make_formatter()
-    with formatter.section("Topics"):
-        formatter.write_dl([(name, topic(name)[0]) for name in TOPICS])
-    formatter.write_paragraph()
-    formatter.write_text("trade help TOPIC shows one, trade help agents list the help of that command.")
-    formatter.write_text("trade --help lists the commands.")
-    print(formatter.getvalue().strip("\n"))
 
 
 def _print_topic(ctx: typer.Context, name: str) -> None:

@@ -47,12 +47,9 @@ class Rights:
 
 
 def _micro(option: str, text: str | None) -> int:
-    if text is None:
-        return 0
-    from tradesdk import Budget
     from tradesdk_cli.pay.checkout import amount_of
 
-    return Budget(per_call=amount_of(option, text)).per_call or 0
+    return 0 if text is None else amount_of(option, text)
 
 
 @app.callback(

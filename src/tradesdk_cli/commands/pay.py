@@ -214,7 +214,7 @@ def _set_budget(run: Run, changes: dict[str, str], *, yes: bool, dry_run: bool) 
         name: None if text == "none" else amount_of(f"--{name.replace('_', '-')}", text)
         for name, text in changes.items()
     }
-    given = Budget(**limits)
+    given = Budget.from_micro(limits)
 
     def changed(setting: str | None) -> str:
         now = Budget.from_json(setting)
@@ -225,7 +225,7 @@ def _set_budget(run: Run, changes: dict[str, str], *, yes: bool, dry_run: bool) 
                 raise ConfigProblem(
                     f"another command has changed the budget: {meanwhile}; nothing was set", "run it again"
                 )
-        merged = {name: getattr(given if name in limits else now, name) for name in rows.LIMITS}
+        merged = {name: getattr(now, name) for name in rows.LIMITS} | limits
         return Budget.from_micro(merged, is_unlimited=now.is_unlimited).to_json()
 
     kept = Budget.from_json(run.ledger.setting("budget"))

@@ -30,13 +30,11 @@ class Files:
     """The contents of the settings files, made by `read_files`.
 
     Attributes:
-        project: the table of `.trade.toml`; None when there is none.
-        project_file: its path.
+        project: `.trade.toml`; None when there is none.
         saved: the profiles of `config.toml`.
     """
 
-    project: Mapping[str, Any] | None = None
-    project_file: Path | None = None
+    project: SettingsFile | None = None
     saved: Profiles = field(default_factory=Profiles)
 
 
@@ -53,9 +51,8 @@ def read_files(environ: Mapping[str, str]) -> Files:
         saved = Profiles()  # no home folder, so no files
     else:
         saved = Profiles.read(folder)
-    project_file = find_project()
-    project = None if project_file is None else SettingsFile.read(project_file).table
-    return Files(project, project_file, saved)
+    project = find_project()
+    return Files(None if project is None else SettingsFile.read(project), saved)
 
 
 def find_project() -> Path | None:

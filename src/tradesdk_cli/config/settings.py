@@ -122,7 +122,7 @@ def resolve(
         variables.setdefault("market_url", variables["base_url"])
     if url := environ.get("TRADE_FLEET", "").strip():
         variables["fleet_url"] = url, "TRADE_FLEET"
-    values = {} if files.project is None else check(files.project, str(files.project_file), project=True)
+    values = {} if files.project is None else check(files.project.table, str(files.project.path), project=True)
     project = {name: (value, PROJECT_FILE) for name, value in values.items()}
     usual: dict[str, tuple[Any, str]] = {name: (ENTRIES[name].default, DEFAULT) for name in names}
     if saved.default is not None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.config.credentials import refuse_http
 from tradesdk_cli.errors import NOT_FOUND, CliError, ConfigProblem, UsageProblem
+from tradesdk_cli.lookup import PAYMENTS, the_one
+from tradesdk_cli.redact import safe
 from tradesdk_cli.text import one_line
 from tradesdk_cli.wallet import Wallet
 
@@ -14,19 +16,18 @@ if TYPE_CHECKING:
     from tradesdk_cli.run import Run
 
 
-def amount_of(option: str, text: str) -> str:
-    """An amount in dollars as typed, checked by the SDK."""
+def amount_of(option: str, text: str) -> int:
+    """An amount in dollars as typed, read by the SDK, in micro-dollars."""
     from tradesdk import Budget, InvalidArgumentError
 
     try:
-        Budget(per_call=text)
+        return Budget(per_call=text).per_call or 0
     except InvalidArgumentError:
         given = one_line(text) if text.strip() else repr(text)
         given = given if len(given) <= 40 else "that"  # it may be a pasted key
         message = f"{option}: {given} is not an amount in dollars: write digits, with at most six decimals"
         hint = f"with a point, and without a dollar sign, which a shell takes for a variable: {option} 0.10"
         raise UsageProblem(message, hint) from None
-    return text
 
 
 ALL = 10**9
@@ -34,14 +35,10 @@ ALL = 10**9
 
 def find_payment(run: Run, payment_id: str) -> Payment:
     """The payment with this id, or the only one whose id begins with it."""
-    from tradesdk_cli.lookup import PAYMENTS, the_one
-
     payment = run.ledger.get(payment_id)
     if payment is None:
         payment = the_one(run, PAYMENTS, payment_id, run.ledger.history(limit=ALL))
     if payment is None:
-        from tradesdk_cli.redact import safe
-
         raise CliError(
             f"the ledger has no payment {one_line(safe(payment_id), 60)}",
             f"see what there is: {run.settings.program} pay history",

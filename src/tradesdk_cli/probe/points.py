@@ -6,12 +6,15 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tradesdk import Heartbeat, StreamSignal
 from tradesdk_cli.probe.answers import NONE, Answers, Unseen, inside
 from tradesdk_cli.probe.rules import LISTS, RECORDS, RULES, broken
-from tradesdk_mock import GapOptions
+
+if TYPE_CHECKING:
+    from tradesdk_mock import GapOptions
 
 Row = dict[str, Any]
 See = Callable[[Answers], str]
@@ -65,6 +68,23 @@ _SETTINGS = {
 """Points for which the client has a setting or bounds; it relies on no other."""
 
 
+def _mock() -> GapOptions:
+    """The options of the mock, with their defaults."""
+    from tradesdk_mock import GapOptions  # only for the probe
+
+    return GapOptions()
+
+
+def usual() -> dict[str, Any]:
+    """The default behavior of the mock."""
+    return _mock().as_dict()
+
+
+def of_file(path: Path) -> dict[str, Any]:
+    """The behavior of a mock with this file; raises ValueError with the reason if it cannot be used."""
+    return _mock().from_file(path).as_dict()
+
+
 def write_status(a: Answers) -> str:
     return f"{a.status('create', 200, 201)}/{a.status('patch', 200, 201)}"
 
@@ -115,7 +135,7 @@ def rate_headers(a: Answers) -> str:
 def quotas(a: Answers) -> str:
     a.status("usage", 200)
     plan, seen = a["account"].at("plan"), tuple(a["usage"].at(what, "limit") for what in ("requests", "agents"))
-    usual = plan in ("free", "pro", "enterprise") and GapOptions().quota(plan) == seen
+    usual = plan in ("free", "pro", "enterprise") and _mock().quota(plan) == seen
     return "default" if usual else f"{plan}={seen[0]}/{seen[1]}"
 
 
@@ -284,12 +304,12 @@ def rows(a: Answers) -> list[Row]:
     for rule, how in broken(a).items():
         more = f" (and {len(how) - 1} more)" if len(how) > 1 else ""
         found.append(_row("broken", rule, how[0] + more, RULES[rule]))
-    for gap in GapOptions().describe():
+    for gap in _mock().describe():
         value, finding = None, "seen"
         try:
             seen = _seen(gap.name, a)
             with suppress(ValueError):  # the mock has no such value
-                value = GapOptions().changed(**{gap.name: seen}).as_dict()[gap.name]
+                value = _mock().changed(**{gap.name: seen}).as_dict()[gap.name]
         except Unseen as why:
             finding, seen = "unseen", str(why)
         written, relies = _WRITTEN.get(gap.name, "not shown"), _SETTINGS.get(gap.name, "no")
@@ -307,7 +327,7 @@ def options(found: list[Row]) -> dict[str, Any]:
 
     A point that is not seen keeps its default, so a mock with these options gives the same result.
     """
-    others = differences(found, GapOptions().as_dict())
+    others = differences(found, usual())
     return {row["point"]: row["value"] for row in others if row["value"] is not None}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote, urlencode
@@ -185,7 +184,7 @@ def _kinds(incomplete: str) -> list[str]:
 def _micro_usd(text: str) -> int:
     from tradesdk_cli.pay.checkout import amount_of
 
-    return int(Decimal(amount_of("USD", text)).scaleb(6))
+    return amount_of("USD", text)
 
 
 _KIND = typer.Argument(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import signal
 import threading
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -16,12 +15,11 @@ from tradesdk_cli.cli.group import Verbs
 from tradesdk_cli.cli.params import pairs, whole
 from tradesdk_cli.commands.mock.control import PORT
 from tradesdk_cli.errors import CliError, UsageProblem
+from tradesdk_cli.interrupts import StopRequested, on_signal
 from tradesdk_cli.mockworld import FIRST_SIGNAL_WITHIN, mock_server_class, usable_file
 from tradesdk_cli.run import Run, run_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tradesdk_cli.output.printer import Output
     from tradesdk_mock import MockServer
 
@@ -90,10 +88,18 @@ def serve(
         if db is not None:
             raise UsageProblem("--world and --db exclude each other", "leave one of them out")
         db = usable_file(run.settings)  # commands on that world and this server see the same
-    options = _gap_options(gap or [], gaps)
+    options, stop = _gap_options(gap or [], gaps), threading.Event()
+
+    def handle(number: int) -> bool:
+        """SIGTERM ends it as planned, from the start on; Ctrl-C raises as usual."""
+        if number != signal.SIGTERM:
+            raise StopRequested(number)
+        stop.set()
+        return True
+
     try:
         with (
-            _stop_event() as stop,
+            on_signal(handle),
             server_class(
                 seed=seed,
                 host=host,
@@ -157,17 +163,6 @@ def _serving_hint(error: Exception, db: Path | None, *, seeded: bool) -> str:
     if isinstance(cause, OSError):
         return "--host takes an address of this machine, for example 127.0.0.1"
     return "trade mock serve --help shows what is accepted"
-
-
-@contextmanager
-def _stop_event() -> Iterator[threading.Event]:
-    """An event that SIGTERM sets, from the start on; Ctrl-C raises as usual."""
-    stop = threading.Event()
-    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _wait_for(stop: threading.Event) -> None:

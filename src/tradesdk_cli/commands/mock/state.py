@@ -38,7 +38,7 @@ def snapshot(
         raise no_mock(run)
     with file_errors(CliError, f"cannot write {file}", "choose another file"):
         atomic_write(file, state)
-    run.out.one({"file": str(file), "bytes": file.stat().st_size})
+    run.out.one({"file": str(file), "bytes": len(state)})
 
 
 @APPS["restore"].verb(
