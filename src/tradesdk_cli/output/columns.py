@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from tradesdk_cli.output.formats import is_time
 from tradesdk_cli.text import maybe_dollars
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, Literal
 
     Money = Literal["usd", "price", "trigger", "rate", "pnl"]
     Percent = Literal["percent", "change", "to_stop", "to_profit"]
