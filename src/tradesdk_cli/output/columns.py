@@ -186,9 +186,7 @@ MARKET = {
 }
 """By verb of `trade market`."""
 
-PAYMENTS = columns(
-    "id… status amount_usd endpoint? created_at? charged? transaction? reason? purchase? payer?",
-)
+PAYMENTS = columns("id… status amount_usd endpoint? created_at? charged? transaction? reason? purchase? payer?")
 RECONCILED = columns("id… outcome amount_usd endpoint? message?")
 SPENT = columns("spent_usd held_usd count")
 """The columns after the group of payments."""

@@ -203,7 +203,7 @@ class Output(Notes):
         if form in ("json", "ndjson"):
             begin = "["
             for page in filter(None, pages):
-                picked = list(map(self.selection.pick, page))
+                picked = list(map(self.selection.pick, page)) if self.selection.fields else page
                 if form == "ndjson":
                     yield "".join(f"{self.json(item)}\n" for item in picked)
                 else:
