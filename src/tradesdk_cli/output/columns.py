@@ -127,11 +127,6 @@ def to_stop(position: Mapping[str, Any]) -> float | None:
     return max((away for away in stops if away is not None), default=None)
 
 
-def to_profit(position: Mapping[str, Any]) -> float | None:
-    """Distance of the price from the take profit, in percent."""
-    return _away(position, "take_profit_price")
-
-
 def _away(position: Mapping[str, Any], name: str) -> float | None:
     now, there = position.get("current_price_usd"), position.get(name)
     if not isinstance(now, (int, float)) or not isinstance(there, (int, float)) or now <= 0 or there <= 0:
@@ -159,8 +154,8 @@ TRADES = columns(
     "exit_price_usd? chain_id? token_address?"
 )
 TO_STOP = Column("to_stop", "to_stop", optional=True, of=to_stop)
-TO_PROFIT = Column("to_profit", "to_profit", optional=True, of=to_profit)
-"""Computed here: distances of the price in percent."""
+TO_PROFIT = Column("to_profit", "to_profit", optional=True, of=lambda position: _away(position, "take_profit_price"))
+"""Computed here: distances of the price from the nearer stop and from the take profit, in percent."""
 POSITIONS = columns(
     "id… token_symbol unrealized_pnl_usd current_price_usd?",
     TO_STOP,
