@@ -114,7 +114,9 @@ def run(argv: list[str]) -> int:
         _flush()
         return code
     except (ClosedPipe, BrokenPipeError):
-        _discard_stdout()
+        from tradesdk_cli.files import forget
+
+        forget(sys.stdout)
         return 0
     except Interrupted as interrupted:
         return interrupted.exit_code
@@ -131,11 +133,12 @@ def run(argv: list[str]) -> int:
                 _flush()
             except Unwritable as unwritable:
                 error = unwritable
-        if type(error) is Unwritable:  # errors of the --out file have their own class
-            _discard_stdout()
         from tradesdk_cli.config.settings import program_of
         from tradesdk_cli.explain import problem_of
+        from tradesdk_cli.files import forget
 
+        if type(error) is Unwritable:  # errors of the --out file have their own class
+            forget(sys.stdout)
         problem = problem_of(error, program_of(flags))
         if flags.get("verbose") and problem.code == "internal":
             import traceback
@@ -172,9 +175,3 @@ def _flush() -> None:
         raise
     except OSError as error:
         raise Unwritable(f"standard output cannot be written: {error.strerror}", "print it elsewhere") from None
-
-
-def _discard_stdout() -> None:
-    from tradesdk_cli.files import forget
-
-    forget(sys.stdout)

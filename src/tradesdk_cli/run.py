@@ -238,7 +238,8 @@ def run_with(ctx: typer.Context, settings: Settings) -> Iterator[Run]:
     opened = Run(settings, Output(settings, os.environ))
     idcache.listen(opened.out.on_terminal)  # no completion for ids in the output of scripts
     with opened.stack:
-        opened.stack.callback(idcache.keep, settings)
+        if idcache.wanted:
+            opened.stack.callback(idcache.keep, settings)
         if settings.debug or settings.curl:
             from tradesdk_cli.diagnostics import watching
 

@@ -80,6 +80,7 @@ SAID = [
     ("--timeout -3 account show", "seconds above 0, at most 3600", "--timeout 10"),
     ("agents list --limit 0", "--limit: 0 is less than 1", ""),
     ("agents list --limit 1.5", "'1.5' is not a whole number", ""),
+    (f"signals latest --chain base --limit {'9' * 400}", "is not from 1 to 100", ""),
     ("agents list --limit 3 --all", "exclude", ""),
     ("agents delete agt_1", "--yes is needed to delete the agent agt_1 for good: there is no terminal", ""),
     ("agents get ..", "..", ""),

@@ -54,14 +54,12 @@ def _read(param: Any, word: Any) -> Any:
 class _Light:
     """Parses values in place of Typer's own parser."""
 
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+    @staticmethod
+    def coerce(value: Any, param: Any, ctx: Any) -> Any:
         """The value of one word, or a list where the parameter takes several. None without a word."""
         if value is None:
             return None
         return [_read(param, word) for word in value] if isinstance(value, (list, tuple)) else _read(param, value)
-
-
-_LIGHT = _Light()
 
 
 class LightArgument(TyperArgument):
@@ -121,7 +119,7 @@ class _Ours:
             taken = {name for param in found for name in param.opts}
             found = found + [param for param in root.params if _is_global(param) and taken.isdisjoint(param.opts)]
         for param in found:
-            param._runtime_param = _LIGHT
+            param._runtime_param = _Light
             if type(param) is TyperArgument:  # Typer sets the class itself
                 param.__class__ = LightArgument
         return found

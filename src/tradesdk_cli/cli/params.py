@@ -81,7 +81,7 @@ def _parser(kind: Callable[[Any], T], what: str, least: T | None, most: T | None
             found = kind(value)
         except ValueError:
             raise typer.BadParameter(f"{str(value)!r} is not {what}") from None
-        if not math.isfinite(found):
+        if isinstance(found, float) and not math.isfinite(found):
             raise typer.BadParameter(f"a finite number is needed, not {value}")
         if (least is not None and found < least) or (most is not None and found > most):
             bounds = f"not from {least} to {most}" if None not in (least, most) else f"less than {least}"

@@ -29,7 +29,6 @@ _BREAKS = re.compile(r".*[:=@]")
 """Characters at which bash splits words."""
 _FILES = ("FILE", "FOLDER")
 _ELSEWHERE = ("mock", "world", "profile", "base_url")
-_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 def answer(environ: Mapping[str, str]) -> str:
@@ -37,7 +36,11 @@ def answer(environ: Mapping[str, str]) -> str:
     shell = environ.get("_TRADE_COMPLETE", "").removeprefix("complete_")
     typed = environ.get("_TRADE_LINE")
     try:
-        words = _of_line(typed) if typed else list(map(_unquoted, environ.get("_TRADE_WORDS", "").split(BETWEEN)))
+        words = (
+            _of_line(typed)
+            if typed
+            else [" ".join(_of_line(word)) for word in environ.get("_TRADE_WORDS", "").split(BETWEEN)]
+        )
         files, found = candidates(words)
         if typed is not None:  # bash replaces only the text after the last break
             begun = _BREAKS.match(words[-1])
@@ -63,16 +66,6 @@ def _of_line(typed: str) -> list[str]:
         except ValueError:
             continue
     return typed.split()
-
-
-def _unquoted(word: str) -> str:
-    """A word as typed, without quotes."""
-    import shlex
-
-    try:
-        return " ".join(shlex.split(word)) if word else ""
-    except ValueError:  # an open quote
-        return word.lstrip("'\"")
 
 
 class Line:
@@ -278,6 +271,8 @@ _OFFERS: Mapping[str, Offer] = {
     "TOPIC": _topics,
     "ENDPOINT": lambda line, begun: line.tree["commands"]["market"]["commands"].items(),
     "VALUE": _setting,
-    "[METHOD] PATH": lambda line, begun: () if line.words else [(method, "") for method in _METHODS],
+    "[METHOD] PATH": lambda line, begun: (
+        () if line.words else [(method, "") for method in ("GET", "POST", "PUT", "PATCH", "DELETE")]
+    ),
 }
 """By the name of the option, or the metavar of the value."""

@@ -19,9 +19,8 @@ _LONGEST = 200
 _DEEPEST = 8
 _UNTRUSTED = frozenset({"name", "label", "symbol", "tokenSymbol", "token_symbol", "reason", "email"})
 _LEFT_OUT = frozenset({"logo"})  # no links: a client might follow them
-_PLAIN = re.compile(r"[A-Za-z0-9_.:=+-]{1,120}")
+_PLAIN = re.compile(r"[A-Za-z0-9_.:=+-]{1,120}|WAITING FOR SIGNAL")
 """Ids, addresses, hashes, times and states. All other text of the service is untrusted."""
-_KNOWN = frozenset({"WAITING FOR SIGNAL"})
 _KEY = re.compile(r"\w{1,60}", re.ASCII)
 
 
@@ -33,7 +32,7 @@ def marked(item: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
         if key in _LEFT_OUT or not _KEY.fullmatch(key) or key == "untrusted":
             continue
         if isinstance(value, str):
-            if key in _UNTRUSTED or not _is_plain(value):
+            if key in _UNTRUSTED or not _PLAIN.fullmatch(value):
                 untrusted[key] = visible(value, _LONGEST)
             else:
                 found[key] = value
@@ -44,10 +43,6 @@ def marked(item: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     return found
 
 
-def _is_plain(text: str) -> bool:
-    return bool(_PLAIN.fullmatch(text)) or text in _KNOWN
-
-
 def inside(value: Any, depth: int = 0) -> Any:
     """A value with untrusted text set apart."""
     if isinstance(value, dict):
@@ -55,7 +50,7 @@ def inside(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list):
         return [inside(one, depth) for one in value if depth < _DEEPEST]
     if isinstance(value, str):
-        return value if _is_plain(value) else {"untrusted": visible(value, _LONGEST)}
+        return value if _PLAIN.fullmatch(value) else {"untrusted": visible(value, _LONGEST)}
     return value
 
 

@@ -83,17 +83,12 @@ def _one_of(*values: str, **more: Any) -> dict[str, Any]:
     return {"type": "string", "enum": list(values), **more}
 
 
-def _whole(first: int, last: int, description: str = "") -> dict[str, Any]:
-    found = {"type": "integer", "minimum": first, "maximum": last}
-    return {**found, "description": description} if description else found
-
-
-def _number(first: float, last: float) -> dict[str, Any]:
-    return {"type": "number", "minimum": first, "maximum": last}
+def _range(kind: str, first: int, last: int, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "minimum": first, "maximum": last, **more}
 
 
 _ID = _text(maxLength=100)
-_LIMIT = _whole(1, MOST_ROWS)
+_LIMIT = _range("integer", 1, MOST_ROWS)
 _CURSOR = _text("next_cursor of the last answer", maxLength=500)
 _FIELDS = {"type": "array", "items": {"type": "string", "maxLength": 60}, "maxItems": 30}
 _CHAIN = _one_of(*CHAINS)
@@ -125,7 +120,7 @@ _PAGED = {"limit": _LIMIT, "cursor": _CURSOR, "fields": _FIELDS}
 _MARKET = {
     "data": _one_of(*DATA),
     "tokens": _TOKENS,
-    "limit": _whole(1, 100, "signals per token, or tokens of top"),
+    "limit": _range("integer", 1, 100, description="signals per token, or tokens of top"),
     "since": _TIME,
     "until": _TIME,
     "signal_type": _one_of("BUY", "SELL", "ALL"),
@@ -177,7 +172,7 @@ _READING = (
         _LIST_OUT,
         {
             "chain": _CHAIN,
-            "min_confidence": {**_number(0, 1), "description": "newest only"},
+            "min_confidence": _range("number", 0, 1, description="newest only"),
             "token_address": _ID,
             "since": _TIME,
             "until": _TIME,
@@ -243,7 +238,7 @@ _MARKET_BUY = Tool(
             maxLength=LONGEST_PURCHASE,
             pattern="^[A-Za-z0-9][A-Za-z0-9._:/-]*$",
         ),
-        "offset": _whole(0, 10_000, "rows to skip"),
+        "offset": _range("integer", 0, 10_000, description="rows to skip"),
         "fields": _FIELDS,
     },
     ("data", "purchase"),
@@ -263,8 +258,8 @@ _AGENT_CHANGE = Tool(
         "wallet_id": _ID,
         "chain": {**_CHAIN, "description": "of create"},
         "risk": _RISK,
-        "min_confidence": _number(0, 1),
-        "max_positions": _whole(1, 1000),
+        "min_confidence": _range("number", 0, 1),
+        "max_positions": _range("integer", 1, 1000),
     },
     ("operation",),
     read_only=False,

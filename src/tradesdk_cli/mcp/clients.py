@@ -38,13 +38,13 @@ def this_program() -> list[str]:
 def configuration(client: str, words: Sequence[str], environ: Mapping[str, str]) -> str:
     """The settings of a client that runs `words`."""
     command, *args = words
-    if client == "codex":
-        quoted = [f"{name} = {json.dumps(value)}" for name, value in environ.items()]
-        lines = ["[mcp_servers.trade]", f"command = {json.dumps(command)}", f"args = {json.dumps(args)}"]
-        return "\n".join([*lines, *(["", "[mcp_servers.trade.env]", *quoted] if quoted else [])])
     entry: dict[str, object] = {"command": command, "args": args}
     if environ:
         entry["env"] = dict(environ)
+    if client == "codex":
+        import tomlkit
+
+        return tomlkit.dumps({"mcp_servers": {"trade": entry}}).rstrip()
     if client == "vscode":
         return json.dumps({"servers": {"trade": {"type": "stdio", **entry}}}, indent=2)
     return json.dumps({"mcpServers": {"trade": entry}}, indent=2)

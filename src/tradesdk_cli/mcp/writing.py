@@ -87,14 +87,15 @@ class Writes:
         if self._ends:
             raise own("in_progress", "this server ends; nothing was done")
         scope, end = self._under_way[key] = anyio.CancelScope(), anyio.Event()
-        results: list[dict[str, Any] | Exception] = []
+        result: dict[str, Any] | Exception = own("still_under_way")  # if it is canceled
 
         async def carry_out() -> None:
+            nonlocal result
             try:
                 with scope:
-                    results.append(await work())
+                    result = await work()
             except Exception as error:
-                results.append(error)
+                result = error
             finally:
                 del self._under_way[key]
                 end.set()
@@ -104,8 +105,6 @@ class Writes:
             await end.wait()
         finally:
             scope.cancel()
-        if not results:
-            raise own("still_under_way")
-        if isinstance(results[0], Exception):
-            raise results[0]
-        return results[0]
+        if isinstance(result, Exception):
+            raise result
+        return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.text import Text
 
@@ -11,10 +12,8 @@ from tradesdk_cli.choices import CHAIN_NAMES
 from tradesdk_cli.output.formats import as_time, seconds_of, utc
 from tradesdk_cli.text import to_json, visible
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Literal
 
     from tradesdk_cli.output.columns import Kind
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from tradesdk_cli.output.formats import is_time
 from tradesdk_cli.text import maybe_dollars
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, Literal
 
     Money = Literal["usd", "price", "trigger", "rate", "pnl"]
     Percent = Literal["percent", "change", "to_stop", "to_profit"]
@@ -128,11 +127,6 @@ def to_stop(position: Mapping[str, Any]) -> float | None:
     return max((away for away in stops if away is not None), default=None)
 
 
-def to_profit(position: Mapping[str, Any]) -> float | None:
-    """Distance of the price from the take profit, in percent."""
-    return _away(position, "take_profit_price")
-
-
 def _away(position: Mapping[str, Any], name: str) -> float | None:
     now, there = position.get("current_price_usd"), position.get(name)
     if not isinstance(now, (int, float)) or not isinstance(there, (int, float)) or now <= 0 or there <= 0:
@@ -160,8 +154,8 @@ TRADES = columns(
     "exit_price_usd? chain_id? token_address?"
 )
 TO_STOP = Column("to_stop", "to_stop", optional=True, of=to_stop)
-TO_PROFIT = Column("to_profit", "to_profit", optional=True, of=to_profit)
-"""Computed here: distances of the price in percent."""
+TO_PROFIT = Column("to_profit", "to_profit", optional=True, of=lambda position: _away(position, "take_profit_price"))
+"""Computed here: distances of the price from the nearer stop and from the take profit, in percent."""
 POSITIONS = columns(
     "id… token_symbol unrealized_pnl_usd current_price_usd?",
     TO_STOP,
@@ -187,9 +181,7 @@ MARKET = {
 }
 """By verb of `trade market`."""
 
-PAYMENTS = columns(
-    "id… status amount_usd endpoint? created_at? charged? transaction? reason? purchase? payer?",
-)
+PAYMENTS = columns("id… status amount_usd endpoint? created_at? charged? transaction? reason? purchase? payer?")
 RECONCILED = columns("id… outcome amount_usd endpoint? message?")
 SPENT = columns("spent_usd held_usd count")
 """The columns after the group of payments."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.text import to_json, visible
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
     from tradesdk_cli.choices import Times
 

@@ -15,6 +15,7 @@ import stat
 from io import FileIO
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tradesdk_cli.config.files import expanded
 from tradesdk_cli.errors import Unwritable, UsageProblem
@@ -22,7 +23,6 @@ from tradesdk_cli.files import PartialFile, write_all
 from tradesdk_cli.output.formats import ENDINGS, ROWS, cells_of, seconds_of
 from tradesdk_cli.text import visible
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 

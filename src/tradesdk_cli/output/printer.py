@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import ClosedPipe, Unwritable
 from tradesdk_cli.output.formats import ROWS, Rows, as_rows, with_times
@@ -12,7 +12,6 @@ from tradesdk_cli.output.select import Selection, is_nothing
 from tradesdk_cli.output.stderr import Notes
 from tradesdk_cli.text import is_unicode, plural, to_json, visible
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -204,7 +203,7 @@ class Output(Notes):
         if form in ("json", "ndjson"):
             begin = "["
             for page in filter(None, pages):
-                picked = list(map(self.selection.pick, page))
+                picked = list(map(self.selection.pick, page)) if self.selection.fields else page
                 if form == "ndjson":
                     yield "".join(f"{self.json(item)}\n" for item in picked)
                 else:

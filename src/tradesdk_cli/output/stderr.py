@@ -9,14 +9,12 @@ import os
 import shutil
 import sys
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from tradesdk_cli.text import is_unicode, one_line, plural, to_json, visible
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Literal, TextIO
 
     from tradesdk_cli.config.settings import Settings
     from tradesdk_cli.errors import Problem

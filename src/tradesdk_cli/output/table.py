@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.cells import cell_len
 from rich.padding import Padding
@@ -22,10 +23,8 @@ from tradesdk_cli.output.columns import NESTED, RIGHT, Column, kind_of
 from tradesdk_cli.output.formats import flatten, seconds_of
 from tradesdk_cli.text import visible
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any, Literal
 
     from rich.console import Console
 

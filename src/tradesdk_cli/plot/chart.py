@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import textwrap
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -15,7 +16,6 @@ from rich.text import Text
 from tradesdk_cli.output.formats import utc
 from tradesdk_cli.text import is_unicode, visible
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 

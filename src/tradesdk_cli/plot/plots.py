@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,6 @@ from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.console import Console
 
     from tradesdk_cli.output.columns import Column
     from tradesdk_cli.plot import Wanted
@@ -161,10 +160,5 @@ def _show(run: Run, chart: Chart, table: Sequence[Column], rows: list[dict[str, 
     width = size.columns if run.out.on_terminal else _PIPE_WIDTH
     # Leave room for the command line and the next prompt.
     height = wanted.height or (min(_TALLEST, size.lines - 2) if run.out.on_terminal else _HEIGHT)
-    lines = draw(chart, width, height, ascii_only=shows_ascii_only(run.out))
-
-    def show(console: Console) -> None:
-        for line in lines:
-            print_line(console, line)
-
-    run.out.draw(show)
+    for line in draw(chart, width, height, ascii_only=shows_ascii_only(run.out)):
+        run.out.draw(partial(print_line, line=line))

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -137,10 +138,7 @@ def _file(run: Run, chain: int, filters: Mapping[str, object]) -> Path:
 
 def _runs(file: Path) -> list[Path]:
     """The files of runs without `--since last`: checkpoints, and files beside them."""
-    try:
-        return [each for each in file.parent.iterdir() if each.name.startswith(f"{file.stem}.run-")]
-    except OSError:
-        return []
+    return list(file.parent.glob(f"{glob.escape(file.stem)}.run-*"))
 
 
 def _short(kind: dict[str, str]) -> str:
