@@ -116,7 +116,13 @@ class AsyncPayments:
             ```
         """
         payment = await self.get(payment_id)
-        self._check_bought(payment, data)
+        endpoint = ENDPOINTS.get(payment.url.removeprefix(self._driver.session.base_url))
+        # A payment of another service is refused by the driver.
+        if endpoint and not (isinstance(data, type) and issubclass(endpoint.answer, data)):
+            bought, named = endpoint.answer.__name__, getattr(data, "__name__", display(data))
+            raise InvalidArgumentError(
+                f"payment {payment.id} bought {bought}, not {named}", hint=f"pass {bought} as data=, or leave it out"
+            )
         try:
             return await self._driver.resume(payment)
         except PaymentError as error:
@@ -130,16 +136,6 @@ class AsyncPayments:
             if not any(verdict.paid is not None for _, verdict in found):
                 raise
         raise blocking_error(await self.get(payment_id))
-
-    def _check_bought(self, payment: Payment, data: object) -> None:
-        endpoint = ENDPOINTS.get(payment.url.removeprefix(self._driver.session.base_url))
-        if endpoint is None:  # of another service, which the driver refuses
-            return
-        if not isinstance(data, type) or not issubclass(endpoint.answer, data):
-            bought, named = endpoint.answer.__name__, getattr(data, "__name__", display(data))
-            raise InvalidArgumentError(
-                f"payment {payment.id} bought {bought}, not {named}", hint=f"pass {bought} as data=, or leave it out"
-            )
 
     async def reconcile(self) -> Reconciliation:
         """Resend payments with an unknown outcome, and list those that a person must check.
