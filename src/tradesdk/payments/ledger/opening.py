@@ -12,6 +12,8 @@ from pathlib import Path
 from ..._local.folders import data_folder
 from ..._system import private_files
 from ..._system.clock import SystemClock
+from ..._values.text import printable
+from ...errors import LedgerError
 from . import errors
 from . import schema as sql
 
@@ -98,7 +100,9 @@ def _keep_private(path: str) -> None:
             raise errors.damaged(path, "not a regular file")
         if found.st_mode & 0o077:
             if found.st_uid != os.geteuid():
-                raise errors.exposed(path)
+                what = f"the ledger {printable(path, 300)} is readable by other users, and belongs to another user"
+                hint = "it holds signed payments: its owner must run chmod 600 on it"
+                raise LedgerError(what, code="ledger_exposed", hint=hint)
             os.chmod(name, found.st_mode & 0o700)
         # The side files have the mode that the file had when they were created, perhaps read-only.
         if name == path:

@@ -18,7 +18,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from secrets import randbits
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from ..._http.arguments import file_path, flags, seconds
@@ -126,9 +125,7 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def get(self, payment_id: str) -> Payment | None:
