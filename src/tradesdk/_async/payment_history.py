@@ -44,10 +44,9 @@ class AsyncPayments:
         Raises:
             PaymentRefusedError: `no_such_payment`.
         """
-        store = self._driver.buyer.ledger
         if payment_id:
             required_text("payment_id", payment_id)
-        found = await in_thread(store.get, payment_id)
+        found = await in_thread(self._driver.buyer.ledger.get, payment_id)
         if found is None:
             raise PaymentRefusedError(
                 f"the ledger has no payment {printable(without_keys(payment_id), 60)}",
@@ -177,9 +176,8 @@ class AsyncPayments:
         Raises:
             PaymentRefusedError: `no_such_payment`.
         """
-        payment = await self.get(payment_id)
-        store = self._driver.buyer.ledger
-        return (await in_thread(store.update, payment.id, Record(collected=True, keep=True))).payment
+        payment, update = await self.get(payment_id), self._driver.buyer.ledger.update
+        return (await in_thread(update, payment.id, Record(collected=True, keep=True))).payment
 
     async def mark(self, payment_id: str, *, paid: bool) -> Payment:
         """Mark a payment without proof as paid or unpaid, after checking the wallet.
@@ -245,10 +243,9 @@ class AsyncPayments:
         Raises:
             InvalidArgumentError: it is not an address.
         """
-        ledger = self._driver.buyer.ledger
         recipient = checked_address("a recipient", address, "pass the whole address, as error.details.address has it")
-        name = recipients_of(origin_of(self._driver.session.base_url))
-        await in_thread(ledger.set_setting, name, lambda known: with_address(known, recipient))
+        name, change = recipients_of(origin_of(self._driver.session.base_url)), self._driver.buyer.ledger.set_setting
+        await in_thread(change, name, lambda known: with_address(known, recipient))
 
     async def trusted(self) -> builtins.list[str]:
         """The known recipients of payments for this client's service, oldest first."""

@@ -36,9 +36,8 @@ def open_file(path: str, *, sync: bool, timeout: float) -> sqlite3.Connection:
     deadline = SystemClock.monotonic() + timeout
     # Read the mark first: it is made after the ledger, so a ledger that is being created is not reported as lost.
     signed = os.path.exists(path + _SIGNED)
-    if signed and not (
-        os.path.exists(path) and os.path.getsize(path)
-    ):  # before SQLite opens it, which would delete the log of an empty file
+    # Before SQLite opens it, which would delete the log of an empty file.
+    if signed and not (os.path.exists(path) and os.path.getsize(path)):
         raise errors.lost(path, path + _SIGNED)
     with _CREATING:
         made = _create(path)
