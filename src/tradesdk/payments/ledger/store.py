@@ -217,13 +217,8 @@ class Ledger:
         def read(db: Transaction) -> Overview:
             rows, sums, settings, *by_run = db.read(*reads)
             row = self._seen(rows[0]) if rows else None
-            seen = row and row.payment
-            if (
-                payment_id is None
-                and seen
-                and seen.stage is PaymentStage.ANSWERED
-                and not (seen.purchase or seen.waits)
-            ):
+            seen = None if row is None or payment_id is not None else row.payment
+            if seen and seen.stage is PaymentStage.ANSWERED and not (seen.purchase or seen.waits):
                 row = None  # its answer was collected, and that is not written yet
             counted, named = sql.accounts_of(now, sums, settings)
             limits = limits_of(budget, named, max_price)
