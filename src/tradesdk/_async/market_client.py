@@ -58,6 +58,7 @@ T = TypeVar("T")
 
 _PAID_READ = 90.0
 """Seconds to wait for a paid response: a settlement waits for a block."""
+_PAY_TO = 'write pay_to=["0x…"], with the whole address'
 
 
 class AsyncMarketClient(AsyncBaseClient):
@@ -173,7 +174,9 @@ class AsyncMarketClient(AsyncBaseClient):
             from .chain_witness import AsyncChainWitness
 
             settings.instance("witness", witness, AsyncChainWitness, AsyncChainWitness.__name__)
-        recipients = _recipients(pay_to)
+        if isinstance(pay_to, str) or not isinstance(pay_to, Sequence):
+            raise InvalidArgumentError("pay_to must be a list of addresses", hint=_PAY_TO)
+        recipients = tuple(checked_address("each of pay_to", address, _PAY_TO) for address in pay_to)
         if signer is not None:
             checked_signer(signer)
         self._session = session = open_session(
@@ -410,12 +413,3 @@ def _witness_of_environment(clock: Clock) -> AsyncChainWitness | None:
     except ConfigError as error:
         problem = f"TRADE_RPC_URL: {error.message}"
     raise ConfigError(problem, hint=settings.A_NODE)  # outside of the handler: frames of that error contain the URLs
-
-
-_PAY_TO = 'write pay_to=["0x…"], with the whole address'
-
-
-def _recipients(pay_to: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(pay_to, str) or not isinstance(pay_to, Sequence):
-        raise InvalidArgumentError("pay_to must be a list of addresses", hint=_PAY_TO)
-    return tuple(checked_address("each of pay_to", address, _PAY_TO) for address in pay_to)

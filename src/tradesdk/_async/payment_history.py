@@ -44,10 +44,9 @@ class AsyncPayments:
         Raises:
             PaymentRefusedError: `no_such_payment`.
         """
-        store = self._driver.buyer.ledger
         if payment_id:
             required_text("payment_id", payment_id)
-        found = await in_thread(store.get, payment_id)
+        found = await in_thread(self._driver.buyer.ledger.get, payment_id)
         if found is None:
             raise PaymentRefusedError(
                 f"the ledger has no payment {printable(without_keys(payment_id), 60)}",
@@ -116,7 +115,13 @@ class AsyncPayments:
             ```
         """
         payment = await self.get(payment_id)
-        self._check_bought(payment, data)
+        endpoint = ENDPOINTS.get(payment.url.removeprefix(self._driver.session.base_url))
+        # A payment of another service is refused by the driver.
+        if endpoint and not (isinstance(data, type) and issubclass(endpoint.answer, data)):
+            bought, named = endpoint.answer.__name__, getattr(data, "__name__", display(data))
+            raise InvalidArgumentError(
+                f"payment {payment.id} bought {bought}, not {named}", hint=f"pass {bought} as data=, or leave it out"
+            )
         try:
             return await self._driver.resume(payment)
         except PaymentError as error:
@@ -130,16 +135,6 @@ class AsyncPayments:
             if not any(verdict.paid is not None for _, verdict in found):
                 raise
         raise blocking_error(await self.get(payment_id))
-
-    def _check_bought(self, payment: Payment, data: object) -> None:
-        endpoint = ENDPOINTS.get(payment.url.removeprefix(self._driver.session.base_url))
-        if endpoint is None:  # of another service, which the driver refuses
-            return
-        if not isinstance(data, type) or not issubclass(endpoint.answer, data):
-            bought, named = endpoint.answer.__name__, getattr(data, "__name__", display(data))
-            raise InvalidArgumentError(
-                f"payment {payment.id} bought {bought}, not {named}", hint=f"pass {bought} as data=, or leave it out"
-            )
 
     async def reconcile(self) -> Reconciliation:
         """Resend payments with an unknown outcome, and list those that a person must check.
@@ -181,9 +176,8 @@ class AsyncPayments:
         Raises:
             PaymentRefusedError: `no_such_payment`.
         """
-        payment = await self.get(payment_id)
-        store = self._driver.buyer.ledger
-        return (await in_thread(store.update, payment.id, Record(collected=True, keep=True))).payment
+        payment, update = await self.get(payment_id), self._driver.buyer.ledger.update
+        return (await in_thread(update, payment.id, Record(collected=True, keep=True))).payment
 
     async def mark(self, payment_id: str, *, paid: bool) -> Payment:
         """Mark a payment without proof as paid or unpaid, after checking the wallet.
@@ -249,10 +243,9 @@ class AsyncPayments:
         Raises:
             InvalidArgumentError: it is not an address.
         """
-        ledger = self._driver.buyer.ledger
         recipient = checked_address("a recipient", address, "pass the whole address, as error.details.address has it")
-        name = recipients_of(origin_of(self._driver.session.base_url))
-        await in_thread(ledger.set_setting, name, lambda known: with_address(known, recipient))
+        name, change = recipients_of(origin_of(self._driver.session.base_url)), self._driver.buyer.ledger.set_setting
+        await in_thread(change, name, lambda known: with_address(known, recipient))
 
     async def trusted(self) -> builtins.list[str]:
         """The known recipients of payments for this client's service, oldest first."""

@@ -15,7 +15,7 @@ from typing import NoReturn
 from urllib.parse import SplitResult, quote, unquote, unquote_to_bytes, urlsplit
 
 from .._system.interrupts import failures
-from .._values.frames import hides_locals
+from .._values.frames import Secret, hides_locals
 from .._values.http import Headers, RawResponse, is_loopback
 from .._values.text import bare_key, is_number, printable, real
 from .._version import __version__
@@ -77,13 +77,10 @@ class Timeout:
         return {name: _A_DAY if value is None else min(value, _A_DAY) for name, value in parts.items()}
 
 
-class SecretPath(str):
-    """Path and query of a node's URL. They may contain a key, so `repr` hides them."""
+class SecretPath(Secret):
+    """Path and query of a node's URL. They may contain a key."""
 
     __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'****'"
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -21,8 +21,9 @@ from psycopg.adapt import Dumper, PyFormat
 from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, Format
 
 from .._system.clock import SystemClock
+from .._values.frames import Secret
 from .._values.row import Row
-from .server import Secret, Server
+from .server import Server
 from .session import BEGIN, NAME, check, check_version
 
 if TYPE_CHECKING:

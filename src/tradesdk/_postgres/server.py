@@ -9,21 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._http.parts import loading
+from .._values.frames import Secret
 from .._values.text import printable
 from ..errors import ConfigError
 
 SCHEMA = "tradesdk"
 _SCHEMA = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 _EXAMPLE = "postgresql://USER@HOST:5432/DATABASE"
-
-
-class Secret(str):
-    """Text with a password. Its `repr`, which tracebacks may show, hides it."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'****'"
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ T = TypeVar("T")
 
 _PAID_READ = 90.0
 """Seconds to wait for a paid response: a settlement waits for a block."""
+_PAY_TO = 'write pay_to=["0x…"], with the whole address'
 
 
 class MarketClient(BaseClient):
@@ -174,7 +175,9 @@ class MarketClient(BaseClient):
             from .chain_witness import ChainWitness
 
             settings.instance("witness", witness, ChainWitness, ChainWitness.__name__)
-        recipients = _recipients(pay_to)
+        if isinstance(pay_to, str) or not isinstance(pay_to, Sequence):
+            raise InvalidArgumentError("pay_to must be a list of addresses", hint=_PAY_TO)
+        recipients = tuple(checked_address("each of pay_to", address, _PAY_TO) for address in pay_to)
         if signer is not None:
             checked_signer(signer)
         self._session = session = open_session(
@@ -409,12 +412,3 @@ def _witness_of_environment(clock: Clock) -> ChainWitness | None:
     except ConfigError as error:
         problem = f"TRADE_RPC_URL: {error.message}"
     raise ConfigError(problem, hint=settings.A_NODE)  # outside of the handler: frames of that error contain the URLs
-
-
-_PAY_TO = 'write pay_to=["0x…"], with the whole address'
-
-
-def _recipients(pay_to: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(pay_to, str) or not isinstance(pay_to, Sequence):
-        raise InvalidArgumentError("pay_to must be a list of addresses", hint=_PAY_TO)
-    return tuple(checked_address("each of pay_to", address, _PAY_TO) for address in pay_to)

@@ -44,10 +44,9 @@ class Payments:
         Raises:
             PaymentRefusedError: `no_such_payment`.
         """
-        store = self._driver.buyer.ledger
         if payment_id:
             required_text("payment_id", payment_id)
-        found = store.get(payment_id)
+        found = self._driver.buyer.ledger.get(payment_id)
         if found is None:
             raise PaymentRefusedError(
                 f"the ledger has no payment {printable(without_keys(payment_id), 60)}",
@@ -116,7 +115,13 @@ class Payments:
             ```
         """
         payment = self.get(payment_id)
-        self._check_bought(payment, data)
+        endpoint = ENDPOINTS.get(payment.url.removeprefix(self._driver.session.base_url))
+        # A payment of another service is refused by the driver.
+        if endpoint and not (isinstance(data, type) and issubclass(endpoint.answer, data)):
+            bought, named = endpoint.answer.__name__, getattr(data, "__name__", display(data))
+            raise InvalidArgumentError(
+                f"payment {payment.id} bought {bought}, not {named}", hint=f"pass {bought} as data=, or leave it out"
+            )
         try:
             return self._driver.resume(payment)
         except PaymentError as error:
@@ -130,16 +135,6 @@ class Payments:
             if not any(verdict.paid is not None for _, verdict in found):
                 raise
         raise blocking_error(self.get(payment_id))
-
-    def _check_bought(self, payment: Payment, data: object) -> None:
-        endpoint = ENDPOINTS.get(payment.url.removeprefix(self._driver.session.base_url))
-        if endpoint is None:  # of another service, which the driver refuses
-            return
-        if not isinstance(data, type) or not issubclass(endpoint.answer, data):
-            bought, named = endpoint.answer.__name__, getattr(data, "__name__", display(data))
-            raise InvalidArgumentError(
-                f"payment {payment.id} bought {bought}, not {named}", hint=f"pass {bought} as data=, or leave it out"
-            )
 
     def reconcile(self) -> Reconciliation:
         """Resend payments with an unknown outcome, and list those that a person must check.
@@ -181,9 +176,8 @@ class Payments:
         Raises:
             PaymentRefusedError: `no_such_payment`.
         """
-        payment = self.get(payment_id)
-        store = self._driver.buyer.ledger
-        return (store.update(payment.id, Record(collected=True, keep=True))).payment
+        payment, update = self.get(payment_id), self._driver.buyer.ledger.update
+        return (update(payment.id, Record(collected=True, keep=True))).payment
 
     def mark(self, payment_id: str, *, paid: bool) -> Payment:
         """Mark a payment without proof as paid or unpaid, after checking the wallet.
@@ -249,10 +243,9 @@ class Payments:
         Raises:
             InvalidArgumentError: it is not an address.
         """
-        ledger = self._driver.buyer.ledger
         recipient = checked_address("a recipient", address, "pass the whole address, as error.details.address has it")
-        name = recipients_of(origin_of(self._driver.session.base_url))
-        ledger.set_setting(name, lambda known: with_address(known, recipient))
+        name, change = recipients_of(origin_of(self._driver.session.base_url)), self._driver.buyer.ledger.set_setting
+        change(name, lambda known: with_address(known, recipient))
 
     def trusted(self) -> builtins.list[str]:
         """The known recipients of payments for this client's service, oldest first."""

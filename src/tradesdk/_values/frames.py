@@ -1,4 +1,4 @@
-"""Hides secrets in arguments from tracebacks that print the locals of frames, as those of rich and pytest do."""
+"""Hides secrets from tracebacks that print the locals of frames, as those of rich and pytest do."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Secret(str):
+    """A secret text, whose `repr` hides it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'****'"
 
 
 def hides_locals(call: Callable[P, T]) -> Callable[P, T]:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
+from .frames import Secret
 from .money import show_usd, shown_usd, usd
 
 Charged = bool | Literal["unknown"]
@@ -33,13 +34,10 @@ _PIECE = re.compile(rf"\\(?:u[0-9A-Fa-f]{{4}}|[\s\S])|[0-9A-Za-z+/=]{{{_PART_SIZ
 _SIGNATURE = re.compile(r'"signature":\s*"(0x[0-9a-fA-F]+)"')
 
 
-class SignedHeader(str):
+class SignedHeader(Secret):
     """The value of a payment's header. It can be cashed, so its `repr` hides it, and pickles have None in its place."""
 
     __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'****'"
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()  # a pickle may be sent anywhere, and `resume` reads the header from the ledger

@@ -214,7 +214,9 @@ def _refused_amount(requirement: Requirement, most: int) -> _Refusal | None:
         shown = printable(requirement.amount, 80) or "not a text"
         return _Refusal(7, "bad_amount", f"the amount is {shown}, not a whole number of units above 0")
     other = requirement.raw.get("maxAmountRequired")  # version 1 of the protocol has the amount here
-    if other is not None and not _is_amount(other, amount):
+    if isinstance(other, str) and _AMOUNT.fullmatch(other):
+        other = int(other)
+    if other is not None and (type(other) is not int or other != amount):
         message = f"the amount is {requirement.amount}, and maxAmountRequired is {printable(str(other), 80)}"
         return _Refusal(7, "bad_amount", message)
     if amount > most:
@@ -225,12 +227,6 @@ def _refused_amount(requirement: Requirement, most: int) -> _Refusal | None:
         details = PriceDetails(price=usd(amount), allowed=usd(most))
         return _Refusal(8, "over_price", message, hint, details, excess=amount - most)
     return None
-
-
-def _is_amount(value: object, amount: int) -> bool:
-    if isinstance(value, str):
-        return _AMOUNT.fullmatch(value) is not None and int(value) == amount
-    return type(value) is int and value == amount
 
 
 def _refused_recipient(requirement: Requirement, limits: Limits) -> _Refusal | None:

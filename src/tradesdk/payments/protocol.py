@@ -245,8 +245,8 @@ def _or_empty(read: Callable[[Any], dict[str, Any]], given: str | bytes) -> dict
 
 
 def _requirement(raw: dict[str, Any]) -> Requirement:
-    texts = map(raw.get, ("scheme", "network", "asset", "payTo", "amount"))
-    scheme, network, asset, pay_to, amount = [text if isinstance(text, str) else "" for text in texts]
+    names = "scheme", "network", "asset", "payTo", "amount"
+    scheme, network, asset, pay_to, amount = [_text(raw, name) or "" for name in names]
     timeout, extra = raw.get("maxTimeoutSeconds"), raw.get("extra")
     return Requirement(
         raw,

@@ -127,14 +127,6 @@ def other_version(path: str, version: int, ours: int, *, is_file: bool = True) -
     )
 
 
-def exposed(path: str) -> LedgerError:
-    return LedgerError(
-        f"the ledger {_shown(path)} is readable by other users, and belongs to another user",
-        code="ledger_exposed",
-        hint="it holds signed payments: its owner must run chmod 600 on it",
-    )
-
-
 def _full(path: str) -> LedgerError:
     return failed(path, "no space is left on the disk", "free space on that disk")
 

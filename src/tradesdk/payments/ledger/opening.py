@@ -12,6 +12,8 @@ from pathlib import Path
 from ..._local.folders import data_folder
 from ..._system import private_files
 from ..._system.clock import SystemClock
+from ..._values.text import printable
+from ...errors import LedgerError
 from . import errors
 from . import schema as sql
 
@@ -34,7 +36,8 @@ def open_file(path: str, *, sync: bool, timeout: float) -> sqlite3.Connection:
     deadline = SystemClock.monotonic() + timeout
     # Read the mark first: it is made after the ledger, so a ledger that is being created is not reported as lost.
     signed = os.path.exists(path + _SIGNED)
-    if signed and not _size(path):  # before SQLite opens it, which would delete the log of an empty file
+    # Before SQLite opens it, which would delete the log of an empty file.
+    if signed and not (os.path.exists(path) and os.path.getsize(path)):
         raise errors.lost(path, path + _SIGNED)
     with _CREATING:
         made = _create(path)
@@ -59,13 +62,6 @@ def mark_signed(path: str, *, sync: bool) -> None:
         return
     if sync:
         private_files.sync_folder(os.path.dirname(path))
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return 0
 
 
 def open_memory() -> sqlite3.Connection:
@@ -103,7 +99,9 @@ def _keep_private(path: str) -> None:
             raise errors.damaged(path, "not a regular file")
         if found.st_mode & 0o077:
             if found.st_uid != os.geteuid():
-                raise errors.exposed(path)
+                what = f"the ledger {printable(path, 300)} is readable by other users, and belongs to another user"
+                hint = "it holds signed payments: its owner must run chmod 600 on it"
+                raise LedgerError(what, code="ledger_exposed", hint=hint)
             os.chmod(name, found.st_mode & 0o700)
         # The side files have the mode that the file had when they were created, perhaps read-only.
         if name == path:

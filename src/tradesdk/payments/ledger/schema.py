@@ -321,9 +321,8 @@ def receipt_text(receipt: Receipt) -> str:
 def receipt_of(text: str) -> Receipt:
     """The receipt that `receipt_text` wrote. Raises `ValueError` for any other text."""
     values = json.loads(text)
-    if not isinstance(values, dict) or values.keys() != _RECEIPT.keys():
-        raise ValueError("not a receipt")
-    if not all(type(values[name]) in kinds for name, kinds in _RECEIPT.items()):
+    is_receipt = isinstance(values, dict) and values.keys() == _RECEIPT.keys()
+    if not (is_receipt and all(type(values[name]) in kinds for name, kinds in _RECEIPT.items())):
         raise ValueError("not a receipt")
     return Receipt(**values)
 

@@ -18,7 +18,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from secrets import randbits
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from ..._http.arguments import file_path, flags, seconds
@@ -126,9 +125,7 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def get(self, payment_id: str) -> Payment | None:
@@ -219,7 +216,10 @@ class Ledger:
 
         def read(db: Transaction) -> Overview:
             rows, sums, settings, *by_run = db.read(*reads)
-            row = self._standing(rows) if payment_id is None else self._seen(rows[0]) if rows else None
+            row = self._seen(rows[0]) if rows else None
+            seen = None if row is None or payment_id is not None else row.payment
+            if seen and seen.stage is PaymentStage.ANSWERED and not (seen.purchase or seen.waits):
+                row = None  # its answer was collected, and that is not written yet
             counted, named = sql.accounts_of(now, sums, settings)
             limits = limits_of(budget, named, max_price)
             return Overview(
@@ -395,15 +395,6 @@ class Ledger:
             if (late.payment_id, late.signatures) == (found.payment.id, found.payment.signatures):
                 found = replace(late.change(found), revision=UNWRITTEN)
         return found
-
-    def _standing(self, rows: Sequence[Row]) -> LedgerRow | None:
-        """What `sql.FIND` found, unless its answer was collected and that is not written yet."""
-        row = self._seen(rows[0]) if rows else None
-        if row is None:
-            return None
-        payment = row.payment
-        is_over = payment.stage is PaymentStage.ANSWERED and payment.purchase is None and not payment.waits
-        return None if is_over else row
 
     def setting(self, name: str) -> str | None:
         """A setting of the ledger."""
