@@ -14,7 +14,6 @@ from tradesdk import (
     Ledger,
     Payment,
     PaymentError,
-    PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentStage,
     PaymentUndeliveredError,
@@ -33,7 +32,7 @@ from .._payments import how
 from .._rows import each_of
 from .._seller import PRICE, TWO, Seller
 from ..unit._ledger import draft, submitted, told
-from ._market import buyer_of, market_of
+from ._market import buyer_of, in_doubt, in_doubt_at, market_of
 
 pytestmark = pytest.mark.twin
 
@@ -43,14 +42,8 @@ USED_UP = 200
 
 async def doubtful(client: Any, mock: MockService, **fault: Any) -> Payment:
     """A payment whose outcome nobody knows: every answer is lost."""
-    rule = mock.add_fault("reset", paid="only", **fault)
-    with pytest.raises(PaymentOutcomeUnknownError) as caught:
-        await client.with_options(max_retries=1).token_prices(TWO)
-    mock.remove_fault(rule.id)
-    found = caught.value.payment
-    assert found is not None
-    assert how(found) == "sent, unknown"
-    assert caught.value.charged == "unknown"
+    found = await in_doubt_at(mock, client, **fault)
+    assert (how(found), found.charged) == ("sent, unknown", "unknown")
     return found
 
 
@@ -285,10 +278,7 @@ async def test_a_fast_clock_does_not_let_anybody_mark_what_could_still_be_taken(
     def another() -> AsyncMarketClient:
         return market_of(service.handle, ledger=ledger, clock=clock, max_retries=0)
 
-    with pytest.raises(PaymentOutcomeUnknownError) as caught:
-        await another().token_prices(["ETH"])
-    doubted = caught.value.payment
-    assert doubted is not None
+    doubted = await in_doubt(another(), ["ETH"])
     clock.off = 600.0
     with pytest.raises(PaymentRefusedError) as refused:
         await another().payments.mark(doubted.id, paid=False)

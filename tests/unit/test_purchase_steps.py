@@ -47,7 +47,7 @@ from tradesdk.payments.purchase import dry_run, purchase
 from .._clock import VirtualClock
 from .._payments import how
 from .._rows import each_of
-from .._seller import BASE, PRICE, TWO, Seller, asks_2
+from .._seller import BASE, KEEPS, PRICE, TWO, Seller, asks_2, down
 from ._ledger import claim, draft, release, submitted, told
 from ._offers import offer_2, prices
 
@@ -207,10 +207,6 @@ def test_a_refusal_by_the_budget_is_shown_before_it_is_raised() -> None:
     assert HandOver.__name__ not in driver.done
 
 
-def down(request: httpx.Request) -> httpx.Response:
-    return httpx.Response(503)
-
-
 def in_doubt(driver: Driver) -> Payment:
     """A payment whose outcome the driver's call does not learn."""
     driver.seller.sold = down
@@ -271,7 +267,7 @@ def test_ten_minutes_that_end_while_it_waits_for_another_call_change_nothing() -
 def test_a_clock_that_was_set_forward_by_an_hour_still_finds_the_kept_answer() -> None:
     """Nothing is signed by such a clock, but the bytes that were paid for are resent."""
     driver = Driver()
-    driver.seller.offer = offer_2(extensions={"payment-identifier": {"info": {"required": False}, "schema": {}}})
+    driver.seller.offer = offer_2(**KEEPS)
     driver.buyer.budget, driver.seller.clock = Budget(total="0.12"), driver.clock
     first = in_doubt(driver)
     driver.clock.advance(3_800)
@@ -331,7 +327,7 @@ def test_an_answer_that_another_call_kept_is_an_answer(at: str) -> None:
 def test_a_newer_signature_is_asked_for_an_answer_of_its_own() -> None:
     """The service kept no answer for the expired one; another call has signed since, and that has expired too."""
     driver = Driver()
-    driver.seller.offer = offer_2(extensions={"payment-identifier": {"info": {"required": False}, "schema": {}}})
+    driver.seller.offer = offer_2(**KEEPS)
     payment = in_doubt(driver)
     driver.clock.advance(100)
     driver.seller.sold = lambda _: asks_2(driver.seller.offer)
