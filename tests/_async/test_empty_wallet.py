@@ -181,25 +181,6 @@ async def test_different_calls_hold_one_price_an_hour(ledgers: list[Ledger], apa
     ledgers[0].check()
 
 
-@pytest.mark.parametrize(
-    ("every", "rounds"),
-    [(4 * HOUR, 6), pytest.param(601, DAY // 601, marks=pytest.mark.long)],
-)
-async def test_a_bot_that_repeats_six_calls_for_a_day_holds_one_price(every: int, rounds: int) -> None:
-    """However seldom: unnamed, its call goes on beyond the 10 minutes, with the same nonce."""
-    bank = Bank()
-    bot = bank.client(Ledger.memory(), budget=Budget(per_day="0.20"))
-    names = [f"T{number}" for number in range(6)]
-    for _ in range(rounds):
-        outcomes = [await said(bot, name) for name in names]
-        assert outcomes == [ASKS, *[REFUSED] * 5]
-        bank.clock.advance(every)
-    assert (len(bank.nonces), (await bot.payments.spending()).total.counted) == (1, PRICE)
-    bank.balance = 10_000_000
-    assert [await said(bot, name) for name in names] == ["sold"] * 6
-    assert await said(bot, "T0") == f"{PaymentRefusedError.__name__} over_budget"
-
-
 async def test_what_a_refusal_says() -> None:
     bank = Bank()
     client = bank.client(Ledger.memory())

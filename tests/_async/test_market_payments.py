@@ -141,23 +141,6 @@ async def test_what_it_bought_is_compared_before_it_is_sent(mock: MockService) -
     assert type(result.data) is TokenResults[TokenPrice]
 
 
-async def test_what_is_over_is_not_resumed(mock: MockService) -> None:
-    client = buyer_of(mock)
-    result = await client.token_prices(TWO)
-    assert result.payment is not None
-    with pytest.raises(PaymentRefusedError, match="already_delivered"):
-        await client.payments.resume(result.payment.id)
-    doubted = await doubtful(client, mock)
-    arrived = len(mock.payments.submissions())
-    mock.clock.advance(USED_UP)
-    with pytest.raises(PaymentError) as caught:
-        await client.payments.resume(doubted.id)
-    assert caught.value.payment is not None
-    assert caught.value.payment.id == doubted.id
-    assert len(mock.payments.submissions()) == arrived
-    mock.payments.assert_charged(times=1)
-
-
 async def test_a_payment_of_another_service_is_not_sent_here(mock: MockService) -> None:
     ledger = Ledger.memory()
     doubted = await doubtful(buyer_of(mock, ledger=ledger), mock)
@@ -213,21 +196,6 @@ async def test_reconcile_sorts_out_everything(mock: MockService) -> None:
         marked = await fresh.payments.mark(one.id, paid=seen[one.id] == "taken")
         assert marked.charged is (seen[one.id] == "taken")
     assert (await fresh.payments.spending()).total.counted == mock.payments.spent()
-
-
-async def test_reconcile_asks_for_no_payment_of_an_older_purchase_once_it_is_over(mock: MockService) -> None:
-    """Ten minutes later the call is another purchase; the first one counts until it is proven."""
-    client = buyer_of(mock)
-    first = await doubtful(client, mock)
-    mock.clock.advance(601)
-    second = await client.token_prices(TWO)
-    assert second.payment is not None
-    assert second.payment.nonce != first.nonce
-    spending = await client.payments.spending()
-    assert (spending.spent, spending.held) == (second.payment.amount, first.amount)
-    found = await client.payments.reconcile()
-    assert ([one.id for one in found.unresolved], found.live, found.delivered) == ([first.id], (), ())
-    mock.payments.assert_charged(times=1)
 
 
 async def test_reconcile_of_nothing(mock: MockService) -> None:

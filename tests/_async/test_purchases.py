@@ -164,56 +164,6 @@ async def test_what_may_still_be_taken_is_sent_within_the_limits_of_the_call() -
     assert seller.payments[0] == seller.payments[1]
 
 
-async def test_a_rejected_call_holds_its_price_once(mock: MockService) -> None:
-    """However often it is signed again, and until it is delivered or a person says that it was not taken."""
-    client = buyer_of(mock, budget=Budget(total="0.06"))
-    mock.add_fault("verification", reason="invalid_exact_evm_payload_signature", paid="only", count=3)
-    for _ in range(3):
-        with pytest.raises(PaymentRejectedError) as caught:
-            await client.token_prices(TWO)
-        assert caught.value.charged == "unknown"
-        assert (await client.payments.spending()).held == PRICE
-        mock.clock.advance(EXPIRED)
-    with pytest.raises(PaymentRefusedError, match="over_budget") as refused:
-        await client.token_prices(["TOSHI"])
-    assert "held money may have been taken" in refused.value.hint
-    result = await client.token_prices(TWO)
-    assert result.payment is not None
-    assert result.payment.signatures == 4
-    assert (await client.payments.spending()).spent == mock.payments.spent() == PRICE
-    assert len(await client.payments.list()) == 1
-
-
-@pytest.mark.parametrize("settled", [None, "kept", "lost"])
-async def test_an_outage_of_an_hour(mock: MockService, settled: str | None) -> None:
-    """Each call holds its price once, and is paid once.
-
-    Afterwards it succeeds without a person, unless it was settled and the service kept no answer.
-    """
-    mock.set_gaps(payment_identifier="optional" if settled == "kept" else "none")
-    client = buyer_of(mock, budget=Budget(total="0.06")).with_options(max_retries=0)
-    calls = [["ETH"], ["BRETT"]]
-    outage = mock.add_fault("status", status=502, paid="only", executed=settled is not None)
-    for _ in range(3):
-        for tokens in calls:
-            await in_doubt(client, tokens, purchase=tokens[0])
-        assert (await client.payments.spending()).held == 2 * ONE
-        mock.clock.advance(1200)
-    mock.remove_fault(outage.id)
-    for tokens in calls:
-        if settled == "lost":
-            with pytest.raises(PaymentUndeliveredError, match="paid_undelivered") as caught:
-                await client.token_prices(tokens, purchase=tokens[0])
-            assert caught.value.payment is not None
-            assert "purchase=" in caught.value.hint
-        else:
-            assert (await client.token_prices(tokens, purchase=tokens[0])).charged is True
-    assert len(nonces(mock)) == len(set(nonces(mock))) == 2
-    spending = await client.payments.spending()
-    assert spending.total.counted == mock.payments.spent() == 2 * ONE
-    assert spending.held == (2 * ONE if settled == "lost" else 0)
-
-
 async def test_without_a_name_an_outage_holds_one_more_price_each_ten_minutes_until_the_budget_is_used_up(
     mock: MockService,
 ) -> None:
