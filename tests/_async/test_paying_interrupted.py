@@ -84,6 +84,29 @@ async def test_an_answer_that_cannot_be_written_down_is_known_all_the_same(name:
     agree(shop.service, shop.ledger)
 
 
+@each_of("after", [False, True])
+async def test_a_failing_ledger_names_the_payment_that_was_to_be_handed_over_again(after: bool) -> None:
+    """It is in doubt since the call before, so this one cannot say that nothing was charged."""
+
+    async def doubted() -> Shop:
+        shop = Shop(["lost after"])
+        with pytest.raises(PaymentOutcomeUnknownError):
+            await shop.another(max_retries=0).token_prices(["ETH"])
+        shop.ledger.calm()
+        return shop
+
+    whole = await doubted()
+    await outcome(whole)
+    shop = await doubted()
+    shop.ledger.at, shop.ledger.after = whole.ledger.calls.index("resubmit") + 1, after
+    shop.ledger.event = broken_disk
+    with pytest.raises((LedgerError, PaymentOutcomeUnknownError)) as caught:
+        await shop.buy()
+    assert caught.value.payment is not None
+    assert caught.value.charged == "unknown"
+    await shop.end()
+
+
 async def expired() -> Shop:
     """A payment that the service never got, and that has expired."""
     shop = Shop([])

@@ -45,10 +45,6 @@ def refusal(*accepts: dict[str, Any], most: int = 60_000, pay_to: Any = (), cap:
     return caught.value
 
 
-def test_a_good_offer_is_taken() -> None:
-    assert chosen(requirement_2()).raw == requirement_2()
-
-
 @each_of(("changes", "code"), HOSTILE)
 def test_a_hostile_offer_is_refused_by_name(changes: dict[str, Any], code: str) -> None:
     assert refusal(requirement_2(**changes)).code == code
@@ -99,13 +95,6 @@ def test_a_contradiction_is_named(changes: dict[str, Any], message: str) -> None
 )
 def test_what_is_no_attack(changes: dict[str, Any]) -> None:
     assert chosen(requirement_2(**changes)).raw == requirement_2(**changes)
-
-
-def test_no_offer() -> None:
-    offer = parse_offer(answer_2(offer_2(accepts=[])))
-    with pytest.raises(PaymentRefusedError) as caught:
-        choose(offer, Limits(**ASKED, most=60_000, max_validity=CAP))
-    assert caught.value.code == "no_offer"
 
 
 def test_the_price_is_a_ceiling() -> None:
