@@ -49,23 +49,26 @@ def signed(seller: Seller) -> dict[str, str]:
 # How much.
 
 
-async def test_the_published_price_is_the_most() -> None:
-    for amount in ("1", "59999", "60000", "0060000"):
-        seller = asking(amount=amount)
-        result = await market_of(seller).token_prices(TWO)
-        assert signed(seller)["value"] == str(int(amount))
-        assert result.payment is not None
-        assert result.payment.amount == int(amount)
-        assert result.quote.amount == PRICE
-    await refused(asking(amount="60001"), "over_price")
-
-
-async def test_max_price_is_the_only_way_above_it() -> None:
-    for most in ("0.09", "1"):
-        seller = asking(amount="90000")
-        await market_of(seller).token_prices(TWO, max_price=most)
-        assert signed(seller)["value"] == "90000"
-    await refused(asking(amount="90001"), "over_price", call=lambda client: client.token_prices(TWO, max_price="0.09"))
+@each_of(
+    ("amount", "options", "code"),
+    [
+        *((amount, {}, None) for amount in ("1", "59999", "60000", "0060000")),
+        ("60001", {}, "over_price"),
+        *(("90000", {"max_price": most}, None) for most in ("0.09", "1")),
+        ("90001", {"max_price": "0.09"}, "over_price"),
+    ],
+)
+async def test_the_published_price_is_the_most_unless_max_price_is_above_it(
+    amount: str, options: dict[str, Any], code: str | None
+) -> None:
+    seller = asking(amount=amount)
+    if code is not None:
+        await refused(seller, code, call=lambda client: client.token_prices(TWO, **options))
+        return
+    result = await market_of(seller).token_prices(TWO, **options)
+    assert signed(seller)["value"] == str(int(amount))
+    assert result.payment is not None
+    assert (result.payment.amount, result.quote.amount) == (int(amount), PRICE)
 
 
 async def test_max_price_does_not_pass_a_budget() -> None:
