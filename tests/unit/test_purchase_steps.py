@@ -107,6 +107,13 @@ class Driver:
         response = self.seller(request)
         return RawResponse(response.status_code, Headers(response.headers.multi_items()), response.content)
 
+    def until(self, steps: Steps[Any], kind: type[Effect]) -> Any:
+        """The first effect of a kind, which is not carried out yet."""
+        effect = next(steps)
+        while not isinstance(effect, kind):
+            effect = steps.send(self.carry_out(effect))
+        return effect
+
     def run(self, steps: Steps[Any], effect: Effect | None = None) -> Any:
         """To the end: from the first step, or from an effect that is not carried out yet."""
         try:
@@ -188,9 +195,7 @@ def test_what_a_budget_refuses_asks_the_witness_once() -> None:
         assert driver.done == done
         assert len(driver.ledger.history()) == 1
     steps = driver.begin()
-    effect = next(steps)
-    while not isinstance(effect, Prove):
-        effect = steps.send(driver.carry_out(effect))
+    driver.until(steps, Prove)
     with pytest.raises(Ended):
         steps.throw(Ended(KeyboardInterrupt(), is_sent=False))
     assert len(driver.ledger.history()) == 1
@@ -256,9 +261,7 @@ def test_ten_minutes_that_end_while_it_waits_for_another_call_change_nothing() -
     driver.clock.advance(599)
     claim(driver.ledger, first, "another", until=driver.clock.now() + 200, now=driver.clock.now())
     driver.seller.sold, steps = None, driver.begin()
-    effect = next(steps)
-    while not isinstance(effect, Sleep):
-        effect = steps.send(driver.carry_out(effect))
+    effect = driver.until(steps, Sleep)
     driver.clock.advance(5)
     release(driver.ledger, first, "another")
     assert driver.run(steps, effect).payment.nonce == first.nonce
@@ -284,9 +287,7 @@ def test_ten_minutes_that_end_while_it_signs_change_nothing() -> None:
     driver.clock.advance(599)
     driver.seller.sold, driver.done = None, []
     steps = driver.begin()
-    effect = next(steps)
-    while not isinstance(effect, Sign):
-        effect = steps.send(driver.carry_out(effect))
+    effect = driver.until(steps, Sign)
     driver.clock.advance(2)
     result = driver.run(steps, effect)
     assert (driver.done, result.payment.nonce == first.nonce) == ([PLAIN[0], "Sync", *PLAIN[1:]], True)
@@ -299,9 +300,7 @@ def test_an_answer_is_not_taken_from_a_call_that_still_works_on_it() -> None:
     claim(driver.ledger, payment, "another", until=driver.clock.now() + 200, now=driver.clock.now())
     told(driver.ledger, payment, ReasonCode.DELIVERED, reply=b"{}", now=driver.clock.now())
     steps, driver.done = driver.begin(), []
-    effect = next(steps)
-    while not isinstance(effect, Sleep):
-        effect = steps.send(driver.carry_out(effect))
+    driver.until(steps, Sleep)
     assert driver.done == ["Look"]
 
 
