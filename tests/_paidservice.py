@@ -97,7 +97,6 @@ class PaidService:
 
     clock: JumpingClock
     kinds: list[str] = field(default_factory=list)
-    window: int = 60
     dated: bool = True
     authorizations: dict[str, dict[str, Any]] = field(default_factory=dict)
     taken: dict[str, Taken] = field(default_factory=dict)
@@ -183,7 +182,7 @@ class PaidService:
         return "invalid_exact_evm_nonce_already_used" if nonce in self.taken else None
 
     def _offer(self, error: str) -> httpx.Response:
-        asked = requirement_2(amount=str(PRICE), maxTimeoutSeconds=self.window)
+        asked = requirement_2(amount=str(PRICE))
         headers = self._head({"PAYMENT-REQUIRED": encoded(offer_2(asked, error=error))})
         return httpx.Response(402, content=b"{}", headers=headers)
 

@@ -28,6 +28,24 @@ def asks_2(offer: Any = None, **headers: str) -> httpx.Response:
     )
 
 
+def lost(request: httpx.Request) -> httpx.Response:
+    """No answer, instead of one to a payment."""
+    raise httpx.ReadError("lost", request=request)
+
+
+def down(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(503)
+
+
+def used(request: httpx.Request) -> httpx.Response:
+    """It says that the nonce is used."""
+    return asks_2(offer_2(error="invalid_exact_evm_nonce_already_used"))
+
+
+KEEPS: dict[str, Any] = {"extensions": {"payment-identifier": {"info": {"required": False}, "schema": {}}}}
+"""Of the offer of a service that keeps answers by identifier."""
+
+
 @dataclass
 class Seller:
     """Give it to an `httpx.MockTransport`.

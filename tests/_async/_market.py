@@ -8,7 +8,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import AsyncMarketClient, Budget, Ledger, LocalSigner, PaymentRefusedError
+from tradesdk import (
+    AsyncMarketClient,
+    Budget,
+    Ledger,
+    LocalSigner,
+    Payment,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+)
 from tradesdk_mock import MockService
 
 from .._clock import VirtualClock
@@ -45,6 +53,23 @@ def buyer_of(mock: MockService, **options: Any) -> AsyncMarketClient:
         "check_tokens": False,  # the list of tokens takes as long as the call itself
     }
     return AsyncMarketClient(**settings | options)
+
+
+async def in_doubt(client: AsyncMarketClient, tokens: list[str] = TWO, **options: Any) -> Payment:
+    """A payment whose outcome its call does not learn."""
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        await client.with_options(max_retries=0).token_prices(tokens, **options)
+    return caught.value.payment
+
+
+async def in_doubt_at(
+    mock: MockService, client: AsyncMarketClient, kind: str = "reset", *, purchase: str | None = None, **fault: Any
+) -> Payment:
+    """The same at a mock with a fault, which ends with the call."""
+    rule = mock.add_fault(kind, paid="only", **fault)
+    payment = await in_doubt(client, purchase=purchase)
+    mock.remove_fault(rule.id)
+    return payment
 
 
 async def refused(seller: Seller, code: str, *, call: Call | None = None, **options: Any) -> PaymentRefusedError:

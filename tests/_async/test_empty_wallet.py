@@ -22,7 +22,6 @@ from tradesdk import (
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentRejectedError,
-    PaymentUndeliveredError,
     TradeError,
 )
 from tradesdk.fleet import create_tables
@@ -182,41 +181,6 @@ async def test_different_calls_hold_one_price_an_hour(ledgers: list[Ledger], apa
     ledgers[0].check()
 
 
-async def test_an_hour_after_the_last_try_any_call_asks(ledgers: list[Ledger]) -> None:
-    bank = Bank()
-    one, other = bank.client(ledgers[0]), bank.client(ledgers[-1])
-    assert await said(one, "ETH") == ASKS
-    bank.clock.advance(HOUR - 100)
-    assert await said(one, "ETH") == ASKS
-    bank.clock.advance(HOUR - 1)
-    assert await said(other, "BRETT") == REFUSED
-    bank.clock.advance(1)
-    assert await said(other, "BRETT") == ASKS
-    assert await said(one, "ETH") == REFUSED, "another one asks now"
-    bank.clock.advance(HOUR)
-    bank.balance = 10 * PRICE
-    assert [await said(one, token) for token in ("TOSHI", "ETH", "BRETT")] == ["sold"] * 3
-
-
-@pytest.mark.parametrize(
-    ("every", "rounds"),
-    [(4 * HOUR, 6), pytest.param(601, DAY // 601, marks=pytest.mark.long)],
-)
-async def test_a_bot_that_repeats_six_calls_for_a_day_holds_one_price(every: int, rounds: int) -> None:
-    """However seldom: unnamed, its call goes on beyond the 10 minutes, with the same nonce."""
-    bank = Bank()
-    bot = bank.client(Ledger.memory(), budget=Budget(per_day="0.20"))
-    names = [f"T{number}" for number in range(6)]
-    for _ in range(rounds):
-        outcomes = [await said(bot, name) for name in names]
-        assert outcomes == [ASKS, *[REFUSED] * 5]
-        bank.clock.advance(every)
-    assert (len(bank.nonces), (await bot.payments.spending()).total.counted) == (1, PRICE)
-    bank.balance = 10_000_000
-    assert [await said(bot, name) for name in names] == ["sold"] * 6
-    assert await said(bot, "T0") == f"{PaymentRefusedError.__name__} over_budget"
-
-
 async def test_what_a_refusal_says() -> None:
     bank = Bank()
     client = bank.client(Ledger.memory())
@@ -263,35 +227,6 @@ def lost() -> httpx.Response:
     raise httpx.ReadError("lost")
 
 
-def used(bank: Bank) -> httpx.Response:
-    return bank.offer(error="invalid_exact_evm_nonce_already_used")
-
-
-def settle_failed(bank: Bank) -> httpx.Response:
-    told = encoded(settled(success=False, transaction="", errorReason=NO_MONEY))
-    return httpx.Response(402, json={}, headers={"PAYMENT-RESPONSE": told})
-
-
-OTHERS: dict[str, tuple[Callable[[Bank], httpx.Response], str]] = {
-    "used": (used, f"{PaymentUndeliveredError.__name__} paid_undelivered"),
-    "lost": (lambda _: lost(), f"{PaymentOutcomeUnknownError.__name__} outcome_unknown"),
-    "refused": (lambda _: httpx.Response(404, json={}), "NotFoundError not_found"),
-    "a settlement that failed": (settle_failed, f"{PaymentOutcomeUnknownError.__name__} outcome_unknown"),
-}
-
-
-@each_of("name", OTHERS)
-async def test_any_other_outcome_ends_it(name: str) -> None:
-    bank = Bank()
-    answer, code = OTHERS[name]
-    client = bank.client(Ledger.memory(), max_retries=0)
-    assert await said(client) == ASKS
-    bank.says.append(lambda: answer(bank))
-    assert await said(client) == code
-    assert await said(client, "BRETT") == ASKS, "nobody asks, so any call may"
-    assert await said(client, "TOSHI") == REFUSED
-
-
 async def test_a_resend_by_hand_that_is_paid_ends_it() -> None:
     bank = Bank()
     client = bank.client(Ledger.memory(), max_retries=0)
@@ -301,32 +236,6 @@ async def test_a_resend_by_hand_that_is_paid_ends_it() -> None:
     (payment,) = await client.payments.list()
     await bank.client(client._paying.buyer.ledger, signer=None).payments.resume(payment.id)
     assert await said(client, "BRETT") == "sold"
-
-
-@each_of(("later", "nonces"), [(1, 1), (599, 1), (601, 2)])
-async def test_the_ten_minutes_of_a_call_without_a_name_begin_with_its_last_try(later: int, nonces: int) -> None:
-    """Nothing was answered before. A loss begins them, also after hours."""
-    bank = Bank()
-    client = bank.client(Ledger.memory(), max_retries=0)
-    for _ in range(3):
-        assert await said(client) == ASKS
-        bank.clock.advance(5 * HOUR)
-    bank.says.append(lost)
-    assert await said(client) == f"{PaymentOutcomeUnknownError.__name__} outcome_unknown"
-    bank.clock.advance(later)
-    bank.balance = 10 * PRICE
-    assert await said(client) == "sold"
-    assert len(bank.nonces) == nonces
-
-
-async def test_wallets_and_services_know_nothing_of_each_other() -> None:
-    bank = Bank()
-    ledger = Ledger.memory()
-    assert await said(bank.client(ledger)) == ASKS
-    bank.balance = PRICE
-    assert await said(bank.client(ledger, signer=CountingSigner(b"\x02" * 32)), "BRETT") == "sold"
-    bank.balance = PRICE
-    assert await said(bank.client(ledger, base_url="https://other.example"), "BRETT") != REFUSED
 
 
 async def test_what_is_signed_already_is_resent() -> None:

@@ -261,17 +261,6 @@ async def test_what_another_call_took_while_this_one_signed(mock: MockService, p
     assert len(ledger.history()) == 2 + proven
 
 
-async def test_a_call_asks_once(mock: MockService) -> None:
-    """There is room when it looks again, and another call takes that, too."""
-    ledger = Ledger.memory()
-    hold(ledger)
-    hold(ledger)
-    signer = Busy(lambda: submitted(ledger, draft(amount=2 * PRICE, valid_before=int(START) + 60), now=START))
-    client = client_of(mock, ledger, Budget(total="0.06"), signer=signer)
-    assert (await refused(client)).held == 2 * ONE
-    assert (signer.signed, asked(mock)) == (1, 2)
-
-
 async def test_calls_at_once_wait_for_the_one_that_asks(mock: MockService) -> None:
     ledger = Ledger.memory()
     for _ in range(4):

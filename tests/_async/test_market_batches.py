@@ -84,27 +84,6 @@ async def test_a_run_keeps_no_more_than_its_requests(mock: MockService) -> None:
     assert kept[2] < 6 * kept[1]
 
 
-async def test_one_budget_for_all_of_them(mock: MockService) -> None:
-    """The batch that does not fit is refused before anything is signed; with more money the job goes on."""
-    ledger = Ledger.memory()
-    client = buyer_of(mock, ledger=ledger, budget=Budget(total="0.30"))
-    tokens = await symbols(client)
-    run = client.batches.token_prices(tokens, job=JOB)
-    got = [await anext(run) for _ in range(2)]
-    for _ in range(2):
-        with pytest.raises(PaymentRefusedError, match="over_budget"):
-            await anext(run)
-    assert bought(got) == tokens[:10]
-    mock.payments.assert_charged(times=2)
-    richer = buyer_of(mock, ledger=ledger, budget=Budget(total="0.36"))
-    batches = await collected(richer.batches.token_prices(tokens, job=JOB))
-    assert bought(batches) == tokens
-    assert [one.again for one in batches] == [True, True, False]
-    assert [one.spent for one in batches] == [0, 0, 2 * TOKEN]
-    mock.payments.assert_charged(times=3)
-    assert mock.payments.spent() == 12 * TOKEN
-
-
 async def test_a_symbol_that_nobody_knows_is_found_before_the_first_batch_is_bought(mock: MockService) -> None:
     client = buyer_of(mock, check_tokens=True)
     tokens = await symbols(client)
@@ -172,20 +151,6 @@ async def test_an_error_in_the_middle(executed: bool, mock: MockService, tmp_pat
         assert (await client.payments.spending()).total.counted == mock.payments.spent() == 12 * TOKEN
     assert mock.payments.signatures() == len(mock.payments.settlements()) == 3
     mock.payments.assert_not_charged_twice()
-
-
-@pytest.mark.parametrize("executed", [False, True], ids=["never arrived", "answer lost"])
-async def test_the_same_step_again_needs_no_more_of_the_total(executed: bool, mock: MockService) -> None:
-    """It sends the same payment."""
-    mock.set_gaps(payment_identifier="optional")
-    client = buyer_of(mock, budget=None, max_retries=1)
-    run = client.batches.token_prices(["ETH"], max_total="0.03")
-    rule = mock.add_fault("reset", paid="only", executed=executed)
-    with pytest.raises(PaymentOutcomeUnknownError):
-        await anext(run)
-    mock.remove_fault(rule.id)
-    assert (await anext(run)).spent == run.spent == TOKEN
-    assert len(mock.payments.settlements()) == 1
 
 
 async def test_the_same_run_goes_on_after_an_error(mock: MockService) -> None:

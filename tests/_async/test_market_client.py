@@ -206,15 +206,9 @@ async def test_the_strictest_budget_wins(environment: pytest.MonkeyPatch) -> Non
         await client.token_prices(TWO)
     with pytest.raises(PaymentRefusedError, match=r"over_budget: .*\$0\.06"):
         await client.token_prices(TWO)
-    set_budget(ledger, Budget(per_call="0.05"))
-    error = await refused(Seller(), "over_budget", ledger=_with_budget("0.05"))
-    assert "0.05" in error.message
-
-
-def _with_budget(per_call: str) -> Ledger:
-    ledger = Ledger.memory()
-    set_budget(ledger, Budget(per_call=per_call))
-    return ledger
+    empty = Ledger.memory()
+    set_budget(empty, Budget(per_call="0.05"))
+    assert "0.05" in (await refused(Seller(), "over_budget", ledger=empty)).message
 
 
 async def test_without_a_budget_only_max_price_is_paid() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 from typing import Any
 
 import httpx
@@ -166,17 +165,6 @@ async def test_a_receipt_that_cannot_be_read_is_a_warning(text: str, why: str) -
     assert (await client.payments.spending()).total.counted == PRICE
 
 
-async def test_an_honest_receipt_is_typed() -> None:
-    result = await market_of(Seller(receipt=settled(extra={"gas": 1}))).token_prices(TWO)
-    assert result.warnings == ()
-    assert result.charged is True
-    receipt = result.receipt
-    assert receipt is not None
-    assert (receipt.success, receipt.amount, receipt.amount_usd) == (True, PRICE, Decimal("0.06"))
-    assert (receipt.payer, receipt.network) == (CountingSigner().address, "eip155:8453")
-    assert receipt.raw["extra"] == {"gas": 1}
-
-
 # What goes back untouched.
 
 EXTENSIONS = {"bazaar": {"info": {"deep": [[{"a": None}]]}, "schema": {"$ref": "#/ü"}}, "other": None, "n": 1.0}
@@ -202,12 +190,3 @@ async def test_a_payment_gets_an_identifier_where_one_is_wanted(required: bool) 
         assert identifier == result.payment.id
         assert same(extensions, {"payment-identifier": wanted, **EXTENSIONS})
     assert len({result.payment.id for result in results if result.payment is not None}) == 2
-
-
-async def test_where_none_is_wanted_what_came_goes_back_untouched() -> None:
-    seller = Seller(offer=offer_2(extensions=EXTENSIONS))
-    result = await market_of(seller).token_prices(TWO)
-    assert result.payment is not None
-    assert not result.payment.identified
-    (payment,) = seller.payments
-    assert same(payment["extensions"], EXTENSIONS)

@@ -14,7 +14,6 @@ from tradesdk import (
     Ledger,
     Payment,
     PaymentError,
-    PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentStage,
     PaymentUndeliveredError,
@@ -33,7 +32,7 @@ from .._payments import how
 from .._rows import each_of
 from .._seller import PRICE, TWO, Seller
 from ..unit._ledger import draft, submitted, told
-from ._market import buyer_of, market_of
+from ._market import buyer_of, in_doubt, in_doubt_at, market_of
 
 pytestmark = pytest.mark.twin
 
@@ -43,14 +42,8 @@ USED_UP = 200
 
 async def doubtful(client: Any, mock: MockService, **fault: Any) -> Payment:
     """A payment whose outcome nobody knows: every answer is lost."""
-    rule = mock.add_fault("reset", paid="only", **fault)
-    with pytest.raises(PaymentOutcomeUnknownError) as caught:
-        await client.with_options(max_retries=1).token_prices(TWO)
-    mock.remove_fault(rule.id)
-    found = caught.value.payment
-    assert found is not None
-    assert how(found) == "sent, unknown"
-    assert caught.value.charged == "unknown"
+    found = await in_doubt_at(mock, client, **fault)
+    assert (how(found), found.charged) == ("sent, unknown", "unknown")
     return found
 
 
@@ -148,23 +141,6 @@ async def test_what_it_bought_is_compared_before_it_is_sent(mock: MockService) -
     assert type(result.data) is TokenResults[TokenPrice]
 
 
-async def test_what_is_over_is_not_resumed(mock: MockService) -> None:
-    client = buyer_of(mock)
-    result = await client.token_prices(TWO)
-    assert result.payment is not None
-    with pytest.raises(PaymentRefusedError, match="already_delivered"):
-        await client.payments.resume(result.payment.id)
-    doubted = await doubtful(client, mock)
-    arrived = len(mock.payments.submissions())
-    mock.clock.advance(USED_UP)
-    with pytest.raises(PaymentError) as caught:
-        await client.payments.resume(doubted.id)
-    assert caught.value.payment is not None
-    assert caught.value.payment.id == doubted.id
-    assert len(mock.payments.submissions()) == arrived
-    mock.payments.assert_charged(times=1)
-
-
 async def test_a_payment_of_another_service_is_not_sent_here(mock: MockService) -> None:
     ledger = Ledger.memory()
     doubted = await doubtful(buyer_of(mock, ledger=ledger), mock)
@@ -222,21 +198,6 @@ async def test_reconcile_sorts_out_everything(mock: MockService) -> None:
     assert (await fresh.payments.spending()).total.counted == mock.payments.spent()
 
 
-async def test_reconcile_asks_for_no_payment_of_an_older_purchase_once_it_is_over(mock: MockService) -> None:
-    """Ten minutes later the call is another purchase; the first one counts until it is proven."""
-    client = buyer_of(mock)
-    first = await doubtful(client, mock)
-    mock.clock.advance(601)
-    second = await client.token_prices(TWO)
-    assert second.payment is not None
-    assert second.payment.nonce != first.nonce
-    spending = await client.payments.spending()
-    assert (spending.spent, spending.held) == (second.payment.amount, first.amount)
-    found = await client.payments.reconcile()
-    assert ([one.id for one in found.unresolved], found.live, found.delivered) == ([first.id], (), ())
-    mock.payments.assert_charged(times=1)
-
-
 async def test_reconcile_of_nothing(mock: MockService) -> None:
     found = await buyer_of(mock).payments.reconcile()
     assert found == Reconciliation(delivered=(), failed=(), unresolved=(), live=())
@@ -285,10 +246,7 @@ async def test_a_fast_clock_does_not_let_anybody_mark_what_could_still_be_taken(
     def another() -> AsyncMarketClient:
         return market_of(service.handle, ledger=ledger, clock=clock, max_retries=0)
 
-    with pytest.raises(PaymentOutcomeUnknownError) as caught:
-        await another().token_prices(["ETH"])
-    doubted = caught.value.payment
-    assert doubted is not None
+    doubted = await in_doubt(another(), ["ETH"])
     clock.off = 600.0
     with pytest.raises(PaymentRefusedError) as refused:
         await another().payments.mark(doubted.id, paid=False)

@@ -38,7 +38,7 @@ from .._payments import how
 from .._seeds import drawn
 from .._seller import BASE, PRICE, TWO, Seller
 from ._client import collected
-from ._market import buyer_of, market_of
+from ._market import buyer_of, in_doubt_at, market_of
 
 pytestmark = pytest.mark.twin
 
@@ -57,16 +57,6 @@ async def failed(client: AsyncMarketClient, code: str, **more: Any) -> PaymentEr
         await client.token_prices(TWO, **({"purchase": NAME} | more))
     assert caught.value.code == code, caught.value
     return caught.value
-
-
-async def in_doubt(client: AsyncMarketClient, mock: MockService, purchase: str | None = NAME, **fault: Any) -> str:
-    """A payment that expires without a word about its outcome; for the name, or for none."""
-    rule = mock.add_fault("reset", paid="only", **fault)
-    with pytest.raises(PaymentOutcomeUnknownError) as caught:
-        await client.with_options(max_retries=0).token_prices(TWO, purchase=purchase)
-    mock.remove_fault(rule.id)
-    assert caught.value.payment is not None
-    return caught.value.payment.id
 
 
 async def test_a_name_is_paid_for_once(mock: MockService) -> None:
@@ -142,7 +132,7 @@ async def test_a_ledger_that_was_copied_or_set_back(mock: MockService, tmp_path:
     """What it knew is safe without a name, too: the nonce is in the copy."""
     first, copy = tmp_path / "first.sqlite3", tmp_path / "copy.sqlite3"
     with Ledger(first) as ledger:
-        await in_doubt(buyer_of(mock, ledger=ledger), mock, purchase)
+        await in_doubt_at(mock, buyer_of(mock, ledger=ledger), purchase=purchase)
     shutil.copy2(first, copy)
     mock.clock.advance(EXPIRED)
     with Ledger(first) as ledger:

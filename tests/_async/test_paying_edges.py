@@ -27,29 +27,14 @@ from tradesdk.payments.signing.secp256k1 import checksummed
 from .._clock import VirtualClock
 from .._paidservice import JumpingClock
 from .._rows import each_of
-from .._seller import PAYMENT_HEADER, PRICE, TWO, Seller, asks_2, settled
+from .._seller import KEEPS, PAYMENT_HEADER, PRICE, TWO, Seller, asks_2, down, lost, settled, used
 from ..unit._offers import PAY_TO, encoded, offer_2, prices, requirement_2
-from ._market import market_of
+from ._market import in_doubt, market_of
 
 pytestmark = pytest.mark.twin
 
 HOUR = 3600
 OTHER = "0x" + "ab" * 20
-
-
-def cut(request: httpx.Request) -> httpx.Response:
-    raise httpx.ReadError("cut", request=request)
-
-
-def down(request: httpx.Request) -> httpx.Response:
-    return httpx.Response(503)
-
-
-async def unknown(client: AsyncMarketClient) -> Payment:
-    """A payment whose outcome is unknown."""
-    with pytest.raises(PaymentOutcomeUnknownError) as caught:
-        await client.with_options(max_retries=0).token_prices(TWO)
-    return caught.value.payment
 
 
 async def counts_until(client: AsyncMarketClient, seller: Seller, end: float) -> None:
@@ -70,10 +55,10 @@ async def counts_until(client: AsyncMarketClient, seller: Seller, end: float) ->
 @each_of("ahead", [None, -50, 50])
 async def test_a_payment_counts_until_it_has_expired_by_both_clocks(ahead: float | None) -> None:
     """By a service whose clock is behind it may be taken for longer than the local clock says; never for less."""
-    seller = Seller(sold=cut, ahead=ahead)
+    seller = Seller(sold=lost, ahead=ahead)
     client = market_of(seller, budget=Budget(per_hour="0.06"))
-    lost = await unknown(client)
-    await counts_until(client, seller, lost.valid_before + max(0, -(ahead or 0)))
+    first = await in_doubt(client)
+    await counts_until(client, seller, first.valid_before + max(0, -(ahead or 0)))
 
 
 @each_of(
@@ -88,16 +73,16 @@ async def test_a_payment_counts_until_it_has_expired_by_both_clocks(ahead: float
 async def test_whom_an_earlier_payment_is_for_is_compared_without_regard_to_case(
     offered: str, accepted: str, goes_on: bool
 ) -> None:
-    seller = Seller(offer=offer_2(requirement_2(payTo=offered)), sold=cut)
+    seller = Seller(offer=offer_2(requirement_2(payTo=offered)), sold=lost)
     ledger = Ledger.memory()
-    lost = await unknown(market_of(seller, ledger=ledger))
+    first = await in_doubt(market_of(seller, ledger=ledger))
     seller.sold = None
     before = len(seller.paid)
     client = market_of(seller, ledger=ledger, pay_to=[OTHER, accepted])
     if goes_on:
         again = (await client.token_prices(TWO)).payment
         assert again is not None
-        assert (again.id, again.signatures) == (lost.id, 1)
+        assert (again.id, again.signatures) == (first.id, 1)
         return
     with pytest.raises(PaymentRefusedError) as caught:
         await client.token_prices(TWO)
@@ -108,21 +93,18 @@ async def test_whom_an_earlier_payment_is_for_is_compared_without_regard_to_case
 @each_of("named", [True, False])
 async def test_what_a_person_marked_as_unpaid_is_signed_anew_and_not_handed_over_as_it_was(named: bool) -> None:
     """Also to a service that keeps answers by identifier, which is asked for one with the expired signature else."""
-    extension = {"payment-identifier": {"info": {"required": False}}}
-    seller = Seller(offer=offer_2(extensions=extension), sold=cut, ahead=0)
+    seller = Seller(offer=offer_2(**KEEPS), sold=lost, ahead=0)
     client = market_of(seller).with_options(max_retries=0)
     options: dict[str, Any] = {"purchase": "once"} if named else {}
-    with pytest.raises(PaymentOutcomeUnknownError) as caught:
-        await client.token_prices(TWO, **options)
-    lost = caught.value.payment
+    first = await in_doubt(client, **options)
     seller.clock.advance(200)
-    await client.payments.mark(lost.id, paid=False)
+    await client.payments.mark(first.id, paid=False)
     old = seller.paid[0].headers[PAYMENT_HEADER]
     seller.sold = None
     seller.requests.clear()
     result = await client.token_prices(TWO, **options)
     assert result.payment is not None
-    assert result.payment.nonce == lost.nonce
+    assert result.payment.nonce == first.nonce
     (handed_over,) = seller.paid
     assert handed_over.headers[PAYMENT_HEADER] != old
 
@@ -149,20 +131,16 @@ async def test_a_receipt_of_success_is_not_lost_where_a_wait_takes_too_long() ->
     assert (await client.payments.spending()).held == 0
 
 
-def used(request: httpx.Request) -> httpx.Response:
-    return asks_2(offer_2(error="invalid_exact_evm_nonce_already_used"))
-
-
 @each_of("ahead", [2 * HOUR, 3 * 24 * HOUR])
 @each_of("taken", [False, True])
 async def test_a_clock_that_was_ahead_blocks_an_equal_call_no_longer_than_a_right_one(taken: bool, ahead: int) -> None:
     """The service's date tells which clock is right. The payment counts as before: it may be taken for days."""
     clock = JumpingClock()
-    seller = Seller(clock=clock, sold=cut)
+    seller = Seller(clock=clock, sold=lost)
     client = market_of(seller, max_retries=0, budget=Budget(per_hour="0.18"))
     clock.off = ahead
-    first = await unknown(client)
-    seller.sold = used if taken else cut
+    first = await in_doubt(client)
+    seller.sold = used if taken else lost
     if taken:
         with pytest.raises(PaymentUndeliveredError):
             await client.token_prices(TWO)
@@ -232,7 +210,7 @@ async def test_a_settlement_that_failed_before_a_proof_of_unpaid_no_longer_count
     """Two failed settlements of two signatures are suspect; one before it is proven that nothing was taken is not."""
     seller = Seller(ahead=0, sold=lambda request: asks_2(**{"PAYMENT-RESPONSE": encoded(settled(success=False))}))
     client = market_of(seller, clock=seller.clock)
-    first = await unknown(client)
+    first = await in_doubt(client)
     seller.clock.advance(200)
     await client.payments.mark(first.id, paid=False)
     failures = iter([seller.sold])
@@ -269,7 +247,7 @@ async def test_a_receipt_that_came_is_in_the_error_of_a_resend_that_cannot_be_ma
 @each_of("limit", [{"budget": Budget(per_call="0.05")}, {"ledger budget": "0.05"}])
 async def test_what_one_call_may_cost_holds_for_an_earlier_payment_too(limit: dict[str, Any]) -> None:
     ledger, seller = Ledger.memory(), Seller(sold=down, ahead=0)
-    await unknown(market_of(seller, ledger=ledger))
+    await in_doubt(market_of(seller, ledger=ledger))
     seller.sold = None
     other = market_of(seller, ledger=ledger, budget=limit.get("budget", Budget()))
     if "ledger budget" in limit:
@@ -283,14 +261,14 @@ async def test_no_claim_stays_on_a_payment_whose_ten_minutes_end_meanwhile() -> 
     """While this call asks for an offer, another one buys the same anew."""
     ledger, seller = Ledger.memory(), Seller(sold=down, ahead=0)
     other = market_of(seller, ledger=ledger, max_retries=0)
-    first = await unknown(other)
+    first = await in_doubt(other)
     seller.clock.advance(595)
     bought: list[Payment] = []
 
     async def answering(request: httpx.Request) -> httpx.Response:
         if not bought:
             seller.clock.advance(10)
-            bought.append(await unknown(other))
+            bought.append(await in_doubt(other))
             seller.sold = None
         return seller(request)
 

@@ -17,7 +17,7 @@ from .._paidservice import PRICE
 from .._payments import how
 from .._rows import each_of
 from .._seller import TWO, Seller, settled
-from ..unit._ledger import collect, draft, mark, submitted
+from ..unit._ledger import draft, mark, submitted
 from ..unit._offers import decoded, encoded, prices
 from ._market import market_of
 from ._paidshop import EVERY_STEP, SOME, Limiter, Shop, in_doubt, lost, outcome, steps_of
@@ -88,16 +88,16 @@ async def test_an_answer_that_cannot_be_written_down_is_known_all_the_same(name:
 async def test_a_failing_ledger_names_the_payment_that_was_to_be_handed_over_again(after: bool) -> None:
     """It is in doubt since the call before, so this one cannot say that nothing was charged."""
 
-    async def in_doubt() -> Shop:
+    async def doubted() -> Shop:
         shop = Shop(["lost after"])
         with pytest.raises(PaymentOutcomeUnknownError):
             await shop.another(max_retries=0).token_prices(["ETH"])
         shop.ledger.calm()
         return shop
 
-    whole = await in_doubt()
+    whole = await doubted()
     await outcome(whole)
-    shop = await in_doubt()
+    shop = await doubted()
     shop.ledger.at, shop.ledger.after = whole.ledger.calls.index("resubmit") + 1, after
     shop.ledger.event = broken_disk
     with pytest.raises((LedgerError, PaymentOutcomeUnknownError)) as caught:
@@ -174,33 +174,6 @@ async def test_an_answer_that_nobody_got_is_given_to_the_next_equal_call(options
     assert not anew.again
     assert anew.answered_at == anew.payment.updated_at
     assert shop.service.total == 2 * PRICE
-
-
-@each_of(("seconds", "off"), [(60, 0), (3600, 0), (1, -60)])
-async def test_an_old_price_is_not_given_unasked(seconds: float, off: float) -> None:
-    """Neither is one of unknown age, after the clock was put back. By its payment's id it is there."""
-    shop = Shop([])
-    payment = await lost(shop)
-    shop.clock.advance(seconds)
-    shop.clock.off = off
-    found = await shop.buy()
-    assert (found.again, shop.service.total) == (False, 2 * PRICE)
-    for _ in range(2):
-        old = await shop.client.payments.resume(payment.id)
-        assert (old.again, old.answered_at) == (True, payment.updated_at)
-        assert old.data == found.data
-    assert shop.service.total == 2 * PRICE
-
-
-async def test_an_answer_is_given_to_one_of_several_calls() -> None:
-    """Another one collects it first: this one buys."""
-    shop = Shop([])
-    payment = await lost(shop)
-    shop.ledger.calm()
-    shop.ledger.at, shop.ledger.after = 2, False
-    shop.ledger.event = lambda: collect(shop.ledger, payment, "another call")
-    found = await shop.buy()
-    assert (found.again, shop.service.total) == (False, 2 * PRICE)
 
 
 @each_of("resumed", [False, True])

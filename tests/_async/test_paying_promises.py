@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from tradesdk import (
-    AsyncMarketClient,
     Budget,
     MarketResult,
     PaymentOutcomeUnknownError,
@@ -20,9 +19,9 @@ from tradesdk import (
 
 from .._paidservice import CountingSigner
 from .._rows import each_of
-from .._seller import PRICE, TWO, Seller, asks_2, settled
+from .._seller import PRICE, TWO, Seller, asks_2, lost, used
 from ..unit._offers import offer_2, prices, requirement_2
-from ._market import market_of
+from ._market import in_doubt, market_of
 from ._paidshop import Limiter
 
 pytestmark = pytest.mark.twin
@@ -30,20 +29,6 @@ pytestmark = pytest.mark.twin
 ADDRESS = "0x" + "cd" * 20
 """Of every token that `prices` has."""
 ONCE: dict[str, Any] = {"max_retries": 0}
-
-
-def lost(request: httpx.Request) -> httpx.Response:
-    raise httpx.ReadError("lost", request=request)
-
-
-def used(request: httpx.Request) -> httpx.Response:
-    return asks_2(offer_2(error="invalid_exact_evm_nonce_already_used"))
-
-
-async def doubt(client: AsyncMarketClient, **options: Any) -> PaymentOutcomeUnknownError:
-    with pytest.raises(PaymentOutcomeUnknownError) as caught:
-        await client.token_prices(TWO, **options)
-    return caught.value
 
 
 # Data.
@@ -123,7 +108,7 @@ async def test_an_answer_without_tokens_has_no_warning() -> None:
 async def test_after_its_time_only_valid_bytes_are_resent(valid: bool) -> None:
     seller = Seller(sold=lost)
     client = market_of(seller, **ONCE, continue_for=30)
-    first = (await doubt(client)).payment
+    first = await in_doubt(client)
     seller.clock.advance((54 if valid else 55) - 1)
     seller.sold = None
     again = (await client.token_prices(TWO)).payment
@@ -152,10 +137,10 @@ async def test_each_signature_has_an_identifier_of_its_own() -> None:
     wanted = {"info": {"required": True}, "schema": {}}
     seller = Seller(offer=offer_2(extensions={"payment-identifier": wanted}), sold=lost)
     client = market_of(seller, **ONCE)
-    await doubt(client)
+    await in_doubt(client)
     seller.clock.advance(100)
     seller.sold = lambda request: asks_2() if len(seller.paid) == 2 else lost(request)  # it keeps no answer
-    await doubt(client)
+    await in_doubt(client)
     told = [one["extensions"]["payment-identifier"]["info"]["id"] for one in seller.payments]
     signed = [one["payload"]["signature"] for one in seller.payments]
     assert (told[0] == told[1], signed[0] == signed[1]) == (True, True)  # the old bytes, once more
@@ -171,7 +156,7 @@ async def test_an_earlier_payment_above_the_price_is_resent_only_by_a_call_that_
     """`max_price` was for that call. This one costs the published price at most."""
     seller = Seller(offer=offer_2(requirement_2(amount="90000")), sold=lost)
     client = market_of(seller, **ONCE, budget=Budget(per_call=per_call, total="5"))
-    dear = (await doubt(client, max_price="0.09")).payment
+    dear = await in_doubt(client, max_price="0.09")
     handed_over = len(seller.paid)
     with pytest.raises(PaymentRefusedError, match="over_price") as caught:
         await client.token_prices(TWO)
@@ -187,10 +172,10 @@ async def test_a_run_counts_the_largest_amount_of_a_payment_that_it_resends() ->
     """The dear signature has expired, so the last one is cheap; what was signed counts all the same."""
     seller = Seller(sold=lost, offer=offer_2(requirement_2(amount="90000")))
     client = market_of(seller, **ONCE)
-    await doubt(client, max_price="0.09")
+    await in_doubt(client, max_price="0.09")
     seller.clock.advance(100)
     seller.offer = offer_2()
-    cheap = (await doubt(client)).payment
+    cheap = await in_doubt(client)
     assert (cheap.amount, cheap.counted) == (PRICE, 90_000)
     handed_over = len(seller.paid)
     with pytest.raises(PaymentRefusedError, match="over_total"):
@@ -236,20 +221,3 @@ async def test_a_service_that_calls_fresh_nonces_used_is_told_of_by_each_batch()
 
 
 # Receipts.
-
-
-async def test_a_receipt_of_less_than_was_signed_holds_the_rest_until_a_person_says() -> None:
-    seller = Seller(receipt=settled(amount="10000"))
-    client = market_of(seller)
-    result = await client.token_prices(TWO)
-    assert [warning for warning in result.warnings if "the amount $0.01" in warning]
-    spending = await client.payments.spending()
-    assert (spending.spent, spending.held) == (10_000, 50_000)
-    seller.clock.advance(3600)
-    (unresolved,) = (await client.payments.reconcile()).unresolved
-    assert result.payment is not None
-    assert unresolved.id == result.payment.id
-    marked = await client.payments.mark(unresolved.id, paid=True)
-    spending = await client.payments.spending()
-    assert (marked.charged, spending.spent, spending.held) == (True, 10_000, 0)
-    assert (await client.payments.reconcile()).unresolved == ()

@@ -28,10 +28,10 @@ from .._clock import VirtualClock
 from .._paidservice import CountingSigner
 from .._payments import how
 from .._rows import each_of
-from .._seller import BASE, PRICE, TWO, Seller, asks_2, settled
+from .._seller import BASE, KEEPS, PRICE, TWO, Seller, asks_2, down
 from ..unit._ledger import draft, submitted
-from ..unit._offers import encoded, offer_2, requirement_2
-from ._market import buyer_of, market_of
+from ..unit._offers import offer_2, requirement_2
+from ._market import buyer_of, in_doubt, in_doubt_at, market_of
 from ._network import networked
 
 pytestmark = pytest.mark.twin
@@ -54,13 +54,9 @@ class BreakingSigner(CountingSigner):
 
 async def lost(client: AsyncMarketClient, mock: MockService, kind: str = "reset", **fault: Any) -> Payment:
     """A payment that has expired without a word about its outcome."""
-    rule = mock.add_fault(kind, paid="only", **fault)
-    with pytest.raises(PaymentOutcomeUnknownError) as caught:
-        await client.with_options(max_retries=0).token_prices(TWO)
-    mock.remove_fault(rule.id)
+    payment = await in_doubt_at(mock, client, kind, **fault)
     mock.clock.advance(EXPIRED)
-    assert caught.value.payment is not None
-    return caught.value.payment
+    return payment
 
 
 def nonces(mock: MockService) -> list[str]:
@@ -118,7 +114,7 @@ async def test_what_was_never_sent_is_not_sent_in_its_last_seconds(
     def unreachable(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)
 
-    seller = Seller(offer=offer_2(extensions={"payment-identifier": {"info": {"required": False}}}), sold=unreachable)
+    seller = Seller(offer=offer_2(**KEEPS), sold=unreachable)
     networked(monkeypatch, httpx.MockTransport(seller))
     client = market_of(seller, http_client=None).with_options(max_retries=0)
     with pytest.raises(APIConnectionError) as caught:
@@ -143,14 +139,10 @@ async def test_what_was_never_sent_is_not_sent_in_its_last_seconds(
 async def test_what_may_still_be_taken_is_sent_within_the_limits_of_the_call() -> None:
     """Also when it is over by the service's date only. Once nothing can be taken, its answer is free."""
 
-    def failing(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(503)
-
-    offer = offer_2(extensions={"payment-identifier": {"info": {"required": False}}})
-    seller = Seller(offer=offer, sold=failing, ahead=0)
+    offer = offer_2(**KEEPS)
+    seller = Seller(offer=offer, sold=down, ahead=0)
     client = market_of(seller).with_options(max_retries=0)
-    with pytest.raises(PaymentOutcomeUnknownError):
-        await client.token_prices(TWO)
+    await in_doubt(client)
     seller.ahead = 200
     with pytest.raises(PaymentRefusedError, match="clock_difference"):  # it learns the time
         await client.token_prices(["AERO", "DEGEN"])
@@ -168,92 +160,6 @@ async def test_what_may_still_be_taken_is_sent_within_the_limits_of_the_call() -
     assert result.payment is not None
     assert (result.payment.signatures, len(seller.paid)) == (1, 2)
     assert seller.payments[0] == seller.payments[1]
-
-
-async def test_a_receipt_for_an_expired_payment_is_proof(mock: MockService) -> None:
-    """It says that it was paid, though with an error: nothing is signed again."""
-    mock.set_gaps(payment_identifier="optional")
-    signer, inside, expired = CountingSigner(), mock.transport(), list[bool]()
-
-    async def handle(request: httpx.Request) -> httpx.Response:
-        if expired and "PAYMENT-SIGNATURE" in request.headers:
-            return httpx.Response(404, json={}, headers={"PAYMENT-RESPONSE": encoded(settled())})
-        return await inside.handle_async_request(request)
-
-    http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
-    client = buyer_of(mock, signer=signer, http_client=http)
-    await lost(client, mock, executed=True)
-    expired.append(True)
-    with pytest.raises(PaymentUndeliveredError) as caught:
-        await client.token_prices(TWO)
-    assert caught.value.charged is True
-    assert len(signer.digests) == 1
-    assert (await client.payments.spending()).spent == PRICE
-
-
-async def test_a_service_that_is_down_gets_nothing_signed_for_what_it_may_keep(mock: MockService) -> None:
-    mock.set_gaps(payment_identifier="optional")
-    signer = CountingSigner()
-    client = buyer_of(mock, signer=signer)
-    first = await lost(client, mock, executed=True)
-    mock.add_fault("status", status=502, paid="only", count=1)
-    with pytest.raises(PaymentOutcomeUnknownError):
-        await client.token_prices(TWO)
-    assert len(signer.digests) == 1
-    result = await client.token_prices(TWO)
-    assert result.payment is not None
-    assert result.payment.id == first.id
-
-
-async def test_a_rejected_call_holds_its_price_once(mock: MockService) -> None:
-    """However often it is signed again, and until it is delivered or a person says that it was not taken."""
-    client = buyer_of(mock, budget=Budget(total="0.06"))
-    mock.add_fault("verification", reason="invalid_exact_evm_payload_signature", paid="only", count=3)
-    for _ in range(3):
-        with pytest.raises(PaymentRejectedError) as caught:
-            await client.token_prices(TWO)
-        assert caught.value.charged == "unknown"
-        assert (await client.payments.spending()).held == PRICE
-        mock.clock.advance(EXPIRED)
-    with pytest.raises(PaymentRefusedError, match="over_budget") as refused:
-        await client.token_prices(["TOSHI"])
-    assert "held money may have been taken" in refused.value.hint
-    result = await client.token_prices(TWO)
-    assert result.payment is not None
-    assert result.payment.signatures == 4
-    assert (await client.payments.spending()).spent == mock.payments.spent() == PRICE
-    assert len(await client.payments.list()) == 1
-
-
-@pytest.mark.parametrize("settled", [None, "kept", "lost"])
-async def test_an_outage_of_an_hour(mock: MockService, settled: str | None) -> None:
-    """Each call holds its price once, and is paid once.
-
-    Afterwards it succeeds without a person, unless it was settled and the service kept no answer.
-    """
-    mock.set_gaps(payment_identifier="optional" if settled == "kept" else "none")
-    client = buyer_of(mock, budget=Budget(total="0.06")).with_options(max_retries=0)
-    calls = [["ETH"], ["BRETT"]]
-    outage = mock.add_fault("status", status=502, paid="only", executed=settled is not None)
-    for _ in range(3):
-        for tokens in calls:
-            with pytest.raises(PaymentOutcomeUnknownError):
-                await client.token_prices(tokens, purchase=tokens[0])
-        assert (await client.payments.spending()).held == 2 * ONE
-        mock.clock.advance(1200)
-    mock.remove_fault(outage.id)
-    for tokens in calls:
-        if settled == "lost":
-            with pytest.raises(PaymentUndeliveredError, match="paid_undelivered") as caught:
-                await client.token_prices(tokens, purchase=tokens[0])
-            assert caught.value.payment is not None
-            assert "purchase=" in caught.value.hint
-        else:
-            assert (await client.token_prices(tokens, purchase=tokens[0])).charged is True
-    assert len(nonces(mock)) == len(set(nonces(mock))) == 2
-    spending = await client.payments.spending()
-    assert spending.total.counted == mock.payments.spent() == 2 * ONE
-    assert spending.held == (2 * ONE if settled == "lost" else 0)
 
 
 async def test_without_a_name_an_outage_holds_one_more_price_each_ten_minutes_until_the_budget_is_used_up(
@@ -342,8 +248,7 @@ async def test_what_stops_the_next_signature_changes_nothing(change: str) -> Non
     seller = Seller(sold=lambda _: asks_2(half), offer=half)
     ledger, signer = Ledger.memory(), BreakingSigner()
     client = market_of(seller, signer=signer, ledger=ledger, budget=Budget(total="0.10"))
-    with pytest.raises(PaymentOutcomeUnknownError):
-        await client.token_prices(TWO)
+    await in_doubt(client)
     seller.clock.advance(EXPIRED)
     (before,) = await client.payments.list()
     seller.offer = offer_2()

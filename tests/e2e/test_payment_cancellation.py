@@ -39,29 +39,6 @@ async def test_wherever_it_waits(kinds: list[str], after: bool | None) -> None:
     assert at >= 4  # it waits for the ledger three times
 
 
-async def test_a_timeout_that_strikes_when_the_answer_is_there() -> None:
-    """The caller hears of it, and the same call gets the answer."""
-    shop = Shop([])
-    with anyio.CancelScope() as scope:
-        shop.interrupt = scope.cancel
-        await shop.buy()
-    assert scope.cancelled_caught
-    shop.interrupt = None
-    assert await goes_on(shop, shop.buy) is not None
-
-
-async def test_a_timeout_that_strikes_while_the_answer_is_written_down() -> None:
-    whole, shop = Shop([]), Shop([])
-    await whole.buy()
-    with anyio.CancelScope() as scope:
-        shop.ledger.at, shop.ledger.after = whole.ledger.calls.index("record") + 1, True
-        shop.ledger.event = lambda: anyio.from_thread.run_sync(scope.cancel)
-        await shop.buy()
-    assert scope.cancelled_caught
-    shop.ledger.calm()
-    assert (await goes_on(shop, shop.buy)).again
-
-
 async def test_before_anything_is_signed() -> None:
     shop = Shop([])
     with anyio.CancelScope() as scope:

@@ -1,4 +1,4 @@
-"""What a service that sells says: offers, receipts and prices; and a payment for a good offer."""
+"""What a service that sells says: offers, receipts and prices."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import json
 from typing import Any
 
-from tradesdk import Payment, PaymentStage, RawResponse
+from tradesdk import RawResponse
 from tradesdk._values.http import Headers
 
 USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
@@ -82,26 +82,3 @@ def answer_without_header(body: Any) -> RawResponse:
 
 def receipt_headers(receipt: Any, name: str = "PAYMENT-RESPONSE") -> Headers:
     return Headers([(name, encoded(receipt))])
-
-
-def payment(**changes: Any) -> Payment:
-    """A payment of six cents that was handed over."""
-    fields: dict[str, Any] = {
-        "id": "pay_0123456789abcdef01234567",
-        "stage": PaymentStage.SENT,
-        "fingerprint": "f" * 64,
-        "url": RESOURCE["url"],
-        "body": b"{}",
-        "payer": PAYER,
-        "pay_to": PAY_TO,
-        "amount": 60000,
-        "counted": 60000,
-        "nonce": "0x" + "1" * 64,
-        "valid_before": 1_795_176_348,
-        "counts_until": 1_795_176_348,
-        "created": 1_795_176_288.0,
-        "updated": 1_795_176_288.0,
-        "header": "c2VjcmV0",
-        "submissions": 1,
-    }
-    return Payment(**{**fields, **changes})

@@ -310,14 +310,6 @@ def test_what_cannot_be_stored_is_an_error_of_the_ledger(ledger: Ledger, kept: P
     assert ledger.history() == [kept]
 
 
-def test_one_that_is_whole(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "ledger.sqlite3", sync=False) as ledger:
-        ledger.check()
-        submitted(ledger)
-        ledger.check()
-    Ledger.memory().check()
-
-
 @each_of(
     "change",
     [

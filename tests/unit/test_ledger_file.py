@@ -87,15 +87,15 @@ def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
         Ledger()
 
 
-@each_of("bad", ["", ":memory:"])
-def test_a_path_must_name_a_file(bad: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"Ledger\.memory"):
-        Ledger(bad)
-
-
-@each_of("bad", ["ledger\ud83d", "ledger\0", b"ledger", 5])
-def test_a_path_must_be_possible(bad: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="path must be the path of a file"):
+@each_of(
+    ("bad", "match"),
+    [
+        *((bad, r"Ledger\.memory") for bad in ("", ":memory:")),
+        *((bad, "path must be the path of a file") for bad in ("ledger\ud83d", "ledger\0", b"ledger", 5)),
+    ],
+)
+def test_a_path_must_name_a_file(bad: Any, match: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=match):
         Ledger(bad)
 
 

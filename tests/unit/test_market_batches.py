@@ -3,11 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from tradesdk import (
     APIConnectionError,
-    InvalidArgumentError,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentUndeliveredError,
@@ -67,9 +64,3 @@ def test_only_a_job_passes_over_what_its_name_has_paid_for(job: str | None, code
     made = plan(2, size=1, job=job)
     assert made._failed(1, PaymentUndeliveredError("no answer", code=code)) is goes_on
     assert (made._done, made.passed_over) == ((1, (("T0",),)) if goes_on else (0, ()))
-
-
-@each_of(("size", "problem"), [(0, "size"), (6, "size"), (True, "size"), ("5", "size")])
-def test_the_size_is_checked(size: Any, problem: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=problem):
-        plan(0, size=size)

@@ -17,13 +17,7 @@ from tradesdk.payments.signing.signer import DOMAIN_SEPARATOR, TYPE_HASH, author
 from .._payments import payment
 from .._rows import each_of
 
-VECTOR = payment(
-    payer="0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1",
-    pay_to="0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
-    amount=30_000,
-    valid_before=1_795_176_348,
-    nonce="0x" + "0" * 63 + "1",
-)
+GOOD = payment()
 DOMAIN = "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
 TYPE = (
     "TransferWithAuthorization(address from,address to,uint256 value,"
@@ -39,9 +33,9 @@ def test_the_two_constants_are_what_they_say() -> None:
 
 
 BAD: dict[str, list[Any]] = {
-    "payer": ["", VECTOR.payer[2:], VECTOR.payer[:-2], VECTOR.payer + "00", "0x" + "0 " * 20, "0x" + "00 " * 20],
-    "pay_to": ["0x" + "zz" * 20, "0X" + VECTOR.pay_to[2:], "vitalik.eth", VECTOR.nonce],
-    "nonce": ["0x01", "0" * 66, VECTOR.pay_to],
+    "payer": ["", GOOD.payer[2:], GOOD.payer[:-2], GOOD.payer + "00", "0x" + "0 " * 20, "0x" + "00 " * 20],
+    "pay_to": ["0x" + "zz" * 20, "0X" + GOOD.pay_to[2:], "vitalik.eth", GOOD.nonce],
+    "nonce": ["0x01", "0" * 66, GOOD.pay_to],
     "amount": [-1, 2**256],
     "valid_before": [-1, 2**256],
 }
@@ -51,7 +45,7 @@ BAD: dict[str, list[Any]] = {
 def test_what_cannot_be_signed(name: str, bad: Any) -> None:
     changed: dict[str, Any] = {name: bad}
     with pytest.raises(ValueError, match=r"must be \d+ bytes|from 0 to 2\^256|non-hexadecimal"):
-        authorization_signable(replace(VECTOR, **changed))
+        authorization_signable(replace(GOOD, **changed))
 
 
 def test_nonces_are_32_random_bytes() -> None:

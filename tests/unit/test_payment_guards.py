@@ -28,25 +28,22 @@ from ._offers import (
 )
 
 CAP = 120
-ASKED: dict[str, Any] = {"url": RESOURCE["url"], "payer": PAYER}
 
 
-def chosen(*accepts: dict[str, Any], most: int = 60_000, pay_to: Any = (), cap: int = CAP) -> Requirement:
-    return choose(parse_offer(answer_2(offer_2(*accepts))), Limits(**ASKED, most=most, pay_to=pay_to, max_validity=cap))
+def chosen(*accepts: dict[str, Any], offer: Any = None, **limits: Any) -> Requirement:
+    """What is taken of these ways to pay, or of a whole offer; by default at most six cents."""
+    asked: dict[str, Any] = {"url": RESOURCE["url"], "payer": PAYER, "most": 60_000, "max_validity": CAP}
+    return choose(parse_offer(answer_2(offer_2(*accepts) if offer is None else offer)), Limits(**asked | limits))
 
 
-def refusal(*accepts: dict[str, Any], most: int = 60_000, pay_to: Any = (), cap: int = CAP) -> Any:
+def refusal(*accepts: dict[str, Any], **options: Any) -> Any:
     with pytest.raises(PaymentRefusedError) as caught:
-        chosen(*accepts, most=most, pay_to=pay_to, cap=cap)
+        chosen(*accepts, **options)
     assert caught.value.hint
     assert caught.value.charged is False
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 600
     return caught.value
-
-
-def test_a_good_offer_is_taken() -> None:
-    assert chosen(requirement_2()).raw == requirement_2()
 
 
 @each_of(("changes", "code"), HOSTILE)
@@ -99,13 +96,6 @@ def test_a_contradiction_is_named(changes: dict[str, Any], message: str) -> None
 )
 def test_what_is_no_attack(changes: dict[str, Any]) -> None:
     assert chosen(requirement_2(**changes)).raw == requirement_2(**changes)
-
-
-def test_no_offer() -> None:
-    offer = parse_offer(answer_2(offer_2(accepts=[])))
-    with pytest.raises(PaymentRefusedError) as caught:
-        choose(offer, Limits(**ASKED, most=60_000, max_validity=CAP))
-    assert caught.value.code == "no_offer"
 
 
 def test_the_price_is_a_ceiling() -> None:
@@ -168,12 +158,10 @@ def test_upfront_is_taken_only_where_nothing_else_is_acceptable(most: int) -> No
         requirement_2(amount="9998", extra=UPFRONT),
     )
     for accepts in itertools.permutations((plain, cheap, cheapest)):
-        offer = parse_offer(answer_2(offer_2(*accepts)))
-        asked: dict[str, Any] = {"url": RESOURCE["url"], "payer": PAYER, "most": most, "max_validity": CAP}
         best = plain if most == 60_000 else cheapest
-        assert choose(offer, Limits(allow_upfront=True, **asked)).raw == best
+        assert chosen(*accepts, most=most, allow_upfront=True).raw == best
         if most == 60_000:
-            assert choose(offer, Limits(**asked)).raw == plain
+            assert chosen(*accepts).raw == plain
 
 
 SHOP = "https://shop.example/v1/token-prices"
@@ -193,20 +181,15 @@ OTHER_PLACE = [
 @each_of("named", [*SAME_PLACE, None, 5, ["https://elsewhere.example"]])
 def test_an_offer_for_what_was_asked(named: Any) -> None:
     """Behind a proxy, scheme and port are not those that were asked, and some say no place at all."""
-    asked: dict[str, Any] = {"url": SHOP, "payer": PAYER, "most": 60_000, "max_validity": CAP}
     for resource in ({**RESOURCE, "url": named}, {}, None, named):
-        assert choose(parse_offer(answer_2(offer_2(resource=resource))), Limits(**asked)).raw == requirement_2()
+        assert chosen(offer=offer_2(resource=resource), url=SHOP).raw == requirement_2()
 
 
 @each_of("named", OTHER_PLACE)
 def test_an_offer_for_something_elsewhere_is_refused(named: str) -> None:
-    offer = parse_offer(answer_2(offer_2(resource={**RESOURCE, "url": named})))
-    with pytest.raises(PaymentRefusedError) as caught:
-        choose(offer, Limits(url=SHOP, payer=PAYER, most=60_000, max_validity=CAP))
-    assert caught.value.code == "foreign_resource"
-    assert caught.value.message.endswith("the request was to shop.example")
-    assert len(str(caught.value)) < 600
-    assert str(caught.value).isprintable()
+    error = refusal(offer=offer_2(resource={**RESOURCE, "url": named}), url=SHOP)
+    assert error.code == "foreign_resource"
+    assert error.message.endswith("the request was to shop.example")
 
 
 ORDER: list[tuple[dict[str, Any], str]] = [
@@ -311,7 +294,6 @@ REQUIREMENTS = st.builds(
 def test_never_more_than_allowed_and_never_more_than_needed(
     accepts: list[dict[str, Any]], most: int, pinned: bool
 ) -> None:
-    offer = parse_offer(answer_2(offer_2(accepts=accepts)))
     good = [
         int(raw["amount"])
         for raw in accepts
@@ -322,7 +304,7 @@ def test_never_more_than_allowed_and_never_more_than_needed(
         and raw["maxTimeoutSeconds"] in (60, 1000.5)
     ]
     try:
-        taken = choose(offer, Limits(**ASKED, most=most, pay_to=[PAY_TO] if pinned else [], max_validity=CAP))
+        taken = chosen(offer=offer_2(accepts=accepts), most=most, pay_to=[PAY_TO] if pinned else [])
     except PaymentRefusedError:
         assert good == []
     else:
@@ -363,7 +345,7 @@ def test_clocks_that_are_too_far_apart(ahead: int) -> None:
 
 def test_a_short_validity_that_a_small_difference_makes_too_short() -> None:
     """Differences of up to 5 s correct no date, but the time that is left is judged by the latest estimate."""
-    requirement = chosen(requirement_2(), cap=12)
+    requirement = chosen(requirement_2(), max_validity=12)
     assert validity(requirement, 12, local=NOW, service=NOW, latest=NOW + 2) == int(NOW) + 12
     with pytest.raises(PaymentRefusedError, match="differs from the service's by 4 s") as caught:
         validity(requirement, 12, local=NOW, service=NOW, latest=NOW + 4)
@@ -378,7 +360,7 @@ def test_a_short_validity_that_a_small_difference_makes_too_short() -> None:
 )
 def test_no_date_makes_a_payment_valid_for_longer(ahead: float, offered: int, most: int, local: float) -> None:
     least = 10
-    requirement, service = chosen(requirement_2(maxTimeoutSeconds=offered), cap=most), local + ahead
+    requirement, service = chosen(requirement_2(maxTimeoutSeconds=offered), max_validity=most), local + ahead
     until = None
     with suppress(PaymentRefusedError):
         until = validity(requirement, most, local=local, service=service, latest=service)

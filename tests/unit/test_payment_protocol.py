@@ -1,5 +1,6 @@
 """Offers as they are read and payments as they are written: and back again."""
 
+import base64
 import json
 import sys
 from typing import Any
@@ -22,6 +23,7 @@ from .._payments import payment
 from .._rows import each_of
 from .._texts import texts
 from ._offers import (
+    MISSING,
     PAY_TO,
     PAYER,
     answer_2,
@@ -170,7 +172,7 @@ def test_no_json_breaks_the_reader(value: Any, version: Any, accepts: Any, furth
                 assert str(read).isprintable()
 
 
-# What is refused by its size, its depth or its text; tests/_async/test_market_hostile.py has the rest
+# What is refused by its size, its depth or its text; what HTTP adds: tests/_async/test_market_hostile.py
 
 
 def in_header(text: str) -> RawResponse:
@@ -188,6 +190,62 @@ def refused(response: RawResponse, code: str = "malformed_offer") -> PaymentRefu
     assert len(str(error)) < 600
     assert str(pickled(error)) == str(error)
     return error
+
+
+GOOD = encoded(offer_2(error="~~~???~~~???"))
+URL_SAFE = base64.urlsafe_b64encode(base64.b64decode(GOOD)).decode()
+DEEP = '{"x402Version": 2, "accepts": [], "extensions": ' + '{"a":' * 2_000 + "1" + "}" * 2_001
+MALFORMED: dict[str, tuple[RawResponse, str]] = {
+    "an empty header": (in_header(""), "malformed_offer"),
+    "base64 for URLs": (in_header(URL_SAFE), "malformed_offer"),
+    "base64 without its padding": (in_header(encoded("{} ").rstrip("=")), "malformed_offer"),
+    "base64 in two lines' worth of spaces": (in_header(GOOD[:40] + " " + GOOD[40:]), "malformed_offer"),
+    "plain JSON in the header": (in_header(json.dumps(offer_2())), "malformed_offer"),
+    "a lone surrogate": (answer_2('{"x402Version": 2, "accepts": [], "error": "\\ud800"}'), "malformed_offer"),
+    "a number of 5,000 digits": (
+        answer_2('{"x402Version": 2, "accepts": [], "a": ' + "1" * 5_000 + "}"),
+        "malformed_offer",
+    ),
+    "base64 and one sign too many": (in_header("e30=="), "malformed_offer"),
+    "no JSON": (answer_2(b"<html>"), "malformed_offer"),
+    "a byte order mark": (answer_2("\ufeff" + json.dumps(offer_2())), "malformed_offer"),
+    "UTF-16": (answer_2(json.dumps(offer_2()).encode("utf-16")), "malformed_offer"),
+    "JSON that is cut short": (answer_2(json.dumps(offer_2())[:-1]), "malformed_offer"),
+    "JSON and more": (answer_2(json.dumps(offer_2()) + "{}"), "malformed_offer"),
+    "bytes that are no text": (answer_2(b'{"x402Version": 2, "error": "\xff"}'), "malformed_offer"),
+    "a list": (answer_2([offer_2()]), "malformed_offer"),
+    "a text": (answer_2('"pay"'), "malformed_offer"),
+    "null": (answer_2("null"), "malformed_offer"),
+    "deep JSON": (answer_2(DEEP), "malformed_offer"),
+    "a number that is none": (answer_2('{"x402Version": 2, "accepts": [], "a": NaN}'), "malformed_offer"),
+    "a number that begins with 0": (answer_2('{"x402Version": 2, "accepts": [], "a": 060}'), "malformed_offer"),
+    "version 3": (answer_2(offer_2(x402Version=3)), "unsupported_payment"),
+    "version 10^30": (answer_2(offer_2(x402Version=10**30)), "unsupported_payment"),
+    "version 1 in the header": (answer_2(offer_2(x402Version=1)), "unsupported_payment"),
+    "version 2 as text": (answer_2(offer_2(x402Version="2")), "malformed_offer"),
+    "version 2.0": (answer_2(offer_2(x402Version=2.0)), "malformed_offer"),
+    "version true": (answer_2(offer_2(x402Version=True)), "malformed_offer"),
+    "no version": (answer_2(offer_2(x402Version=MISSING)), "malformed_offer"),
+    "accepts is missing": (answer_2(offer_2(accepts=MISSING)), "malformed_offer"),
+    "accepts is null": (answer_2(offer_2(accepts=None)), "malformed_offer"),
+    "accepts is an object": (answer_2(offer_2(accepts=requirement_2())), "malformed_offer"),
+    "accepts has a null": (answer_2(offer_2(accepts=[None, requirement_2()])), "malformed_offer"),
+    "accepts has a list": (answer_2(offer_2(accepts=[[requirement_2()]])), "malformed_offer"),
+    "extensions is a list": (answer_2(offer_2(extensions=[])), "malformed_offer"),
+    "extensions is a text": (answer_2(offer_2(extensions="all")), "malformed_offer"),
+    "extensions is true": (answer_2(offer_2(extensions=True)), "malformed_offer"),
+    "one of version 2.5": (answer_without_header(offer_2(x402Version=2.5)), "unsupported_payment"),
+    "one in the body that accepts null": (
+        answer_without_header(offer_2(accepts=None)),
+        "malformed_offer",
+    ),
+    "deep JSON in the body": (answer_without_header(DEEP.replace(": 2,", ": 1,").encode()), "unsupported_payment"),
+}
+
+
+@each_of(("response", "code"), MALFORMED.values(), ids=MALFORMED)
+def test_an_offer_that_cannot_be_read(response: RawResponse, code: str) -> None:
+    refused(response, code)
 
 
 def test_deep_json_where_another_library_has_raised_the_limit() -> None:

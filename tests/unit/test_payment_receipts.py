@@ -10,11 +10,13 @@ from tradesdk import Receipt
 from tradesdk._values.http import Headers
 from tradesdk.payments.protocol import MAX_OFFER, read_receipt, receipt_warnings
 
+from .._payments import payment
 from .._rows import each_of
 from .._texts import texts
-from ._offers import MISSING, PAY_TO, PAYER, changed, encoded, payment, receipt_headers
+from ._offers import MISSING, PAY_TO, PAYER, changed, encoded, receipt_headers
 from ._pickled import pickled
 
+PAID = payment(amount=60_000, payer=PAYER)
 TRANSACTION = "0x" + "89" * 32
 ANYTHING: list[Any] = [1.0, [1], {}, True, -1, 2**256]
 GOOD: dict[str, Any] = {
@@ -34,7 +36,7 @@ def read(**changes: Any) -> Receipt:
 
 
 def warnings(**changes: Any) -> tuple[str, ...]:
-    found = receipt_warnings(read(**changes), payment())
+    found = receipt_warnings(read(**changes), PAID)
     assert all(text.isprintable() and len(text) < 300 for text in found)
     return found
 
@@ -57,7 +59,7 @@ def test_what_may_be_null_or_missing() -> None:
         receipt = read(**dict.fromkeys(names, nothing))
         assert (receipt.success, receipt.transaction, receipt.network) == (True, "", "")
         assert (receipt.payer, receipt.error_reason, receipt.amount) == (None, None, None)
-        assert receipt_warnings(receipt, payment()) == ("the receipt has no transaction",)
+        assert receipt_warnings(receipt, PAID) == ("the receipt has no transaction",)
 
 
 @each_of(
@@ -109,7 +111,7 @@ def test_no_value_raises(receipt: dict[str, Any]) -> None:
         assert "\\ud" in text
         assert problem is not None
     else:
-        assert all(line.isprintable() for line in receipt_warnings(read, payment()))
+        assert all(line.isprintable() for line in receipt_warnings(read, PAID))
 
 
 def test_a_receipt_that_agrees() -> None:

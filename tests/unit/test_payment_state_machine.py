@@ -206,6 +206,15 @@ def test_a_first_answer_that_says_it_was_settled_before() -> None:
     assert flow().next(report, at=NOW, now=NOW, time_left=1000)[:2] == (report, None)
 
 
+def test_a_receipt_of_success_counts_whatever_the_service_says_later() -> None:
+    """It settles, and answers 503; when the same bytes come once more, it fails to settle them a second time."""
+    settled, walk = Receipt(success=True, transaction="0x1", network="eip155:8453", raw={}), flow()
+    walk.next(replace(answer(OPEN), receipt=settled), at=NOW, now=NOW, time_left=1000)
+    for meaning in (UNSETTLED, OPEN):
+        found = walk.next(answer(meaning), at=NOW, now=NOW, time_left=1000).report
+        assert (found.receipt, found.stage) == (settled, PaymentStage.TAKEN)
+
+
 def test_what_cannot_be_helped_is_not_tried_again() -> None:
     """A certificate that is refused, a host that is not known."""
     refused = Report(NOT_RECEIVED, "certificate", Failure(FailureCause.HOPELESS), sent=False)

@@ -48,7 +48,7 @@ from tradesdk.payments.purchase import dry_run, purchase
 from .._clock import VirtualClock
 from .._payments import how
 from .._rows import each_of
-from .._seller import BASE, PRICE, TWO, Seller, asks_2
+from .._seller import BASE, KEEPS, PRICE, TWO, Seller, asks_2, down
 from ._ledger import claim, draft, release, submitted, told
 from ._offers import offer_2, prices
 
@@ -110,6 +110,13 @@ class Driver:
         request = httpx.Request("POST", INTENT.url, content=INTENT.body, headers=headers)
         response = self.seller(request)
         return RawResponse(response.status_code, Headers(response.headers.multi_items()), response.content)
+
+    def until(self, steps: Steps[Any], kind: type[Effect]) -> Any:
+        """The first effect of a kind, which is not carried out yet."""
+        effect = next(steps)
+        while not isinstance(effect, kind):
+            effect = steps.send(self.carry_out(effect))
+        return effect
 
     def run(self, steps: Steps[Any], effect: Effect | None = None) -> Any:
         """To the end: from the first step, or from an effect that is not carried out yet."""
@@ -210,9 +217,7 @@ def test_what_a_budget_refuses_asks_the_witness_once() -> None:
         assert driver.done == done
         assert len(driver.ledger.history()) == 1
     steps = driver.begin()
-    effect = next(steps)
-    while not isinstance(effect, Prove):
-        effect = steps.send(driver.carry_out(effect))
+    driver.until(steps, Prove)
     with pytest.raises(Ended):
         steps.throw(Ended(is_sent=False))
     assert len(driver.ledger.history()) == 1
@@ -227,10 +232,6 @@ def test_a_refusal_by_the_budget_is_shown_before_it_is_raised() -> None:
         driver.run(driver.begin())
     assert driver.done[-1] == "Prove"
     assert HandOver.__name__ not in driver.done
-
-
-def down(request: httpx.Request) -> httpx.Response:
-    return httpx.Response(503)
 
 
 def in_doubt(driver: Driver) -> Payment:
@@ -282,9 +283,7 @@ def test_ten_minutes_that_end_while_it_waits_for_another_call_change_nothing() -
     driver.clock.advance(599)
     claim(driver.ledger, first, "another", until=driver.clock.now() + 200, now=driver.clock.now())
     driver.seller.sold, steps = None, driver.begin()
-    effect = next(steps)
-    while not isinstance(effect, Sleep):
-        effect = steps.send(driver.carry_out(effect))
+    effect = driver.until(steps, Sleep)
     driver.clock.advance(5)
     release(driver.ledger, first, "another")
     assert driver.run(steps, effect).payment.nonce == first.nonce
@@ -293,7 +292,7 @@ def test_ten_minutes_that_end_while_it_waits_for_another_call_change_nothing() -
 def test_a_clock_that_was_set_forward_by_an_hour_still_finds_the_kept_answer() -> None:
     """Nothing is signed by such a clock, but the bytes that were paid for are resent."""
     driver = Driver()
-    driver.seller.offer = offer_2(extensions={"payment-identifier": {"info": {"required": False}, "schema": {}}})
+    driver.seller.offer = offer_2(**KEEPS)
     driver.buyer.budget, driver.seller.clock = Budget(total="0.12"), driver.clock
     first = in_doubt(driver)
     driver.clock.advance(3_800)
@@ -310,9 +309,7 @@ def test_ten_minutes_that_end_while_it_signs_change_nothing() -> None:
     driver.clock.advance(599)
     driver.seller.sold, driver.done = None, []
     steps = driver.begin()
-    effect = next(steps)
-    while not isinstance(effect, Sign):
-        effect = steps.send(driver.carry_out(effect))
+    effect = driver.until(steps, Sign)
     driver.clock.advance(2)
     result = driver.run(steps, effect)
     assert (driver.done, result.payment.nonce == first.nonce) == ([PLAIN[0], "Sync", *PLAIN[1:]], True)
@@ -325,9 +322,7 @@ def test_an_answer_is_not_taken_from_a_call_that_still_works_on_it() -> None:
     claim(driver.ledger, payment, "another", until=driver.clock.now() + 200, now=driver.clock.now())
     told(driver.ledger, payment, ReasonCode.DELIVERED, reply=b"{}", now=driver.clock.now())
     steps, driver.done = driver.begin(), []
-    effect = next(steps)
-    while not isinstance(effect, Sleep):
-        effect = steps.send(driver.carry_out(effect))
+    driver.until(steps, Sleep)
     assert driver.done == ["Look"]
 
 
@@ -353,7 +348,7 @@ def test_an_answer_that_another_call_kept_is_an_answer(at: str) -> None:
 def test_a_newer_signature_is_asked_for_an_answer_of_its_own() -> None:
     """The service kept no answer for the expired one; another call has signed since, and that has expired too."""
     driver = Driver()
-    driver.seller.offer = offer_2(extensions={"payment-identifier": {"info": {"required": False}, "schema": {}}})
+    driver.seller.offer = offer_2(**KEEPS)
     payment = in_doubt(driver)
     driver.clock.advance(100)
     driver.seller.sold = lambda _: asks_2(driver.seller.offer)
