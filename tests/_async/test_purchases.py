@@ -18,7 +18,6 @@ from tradesdk import (
     PaymentError,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
-    PaymentRejectedError,
     PaymentUndeliveredError,
 )
 from tradesdk._values.payment import GRACE

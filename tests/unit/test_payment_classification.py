@@ -128,7 +128,7 @@ def test_a_failure_after_the_look_or_one_that_nobody_knows(reason: str) -> None:
 
 @each_of("reason", [*LOOKS, *SETTLEMENTS, "", None])
 def test_a_receipt_comes_after_the_look_whatever_it_says(reason: str | None) -> None:
-    found = classify(receipt(reason), BROKEN)
+    found = classify(receipt(reason))
     assert (found.meaning, found.unfunded) == (UNSETTLED, False)
 
 
