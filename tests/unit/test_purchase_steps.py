@@ -1,6 +1,7 @@
 """A purchase as its steps, driven by hand. What is left where it ends early, `test_every_course` looks at."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -60,6 +61,7 @@ class Driver:
     """Carries effects out in order, and notes them; the answers to payments come from `sold`."""
 
     def __init__(self, sold: Callable[[], httpx.Response] | None = None) -> None:
+        self.intent = INTENT
         self.clock = VirtualClock()
         self.ledger = Ledger.memory()
         self.seller = Seller(sold=None if sold is None else lambda _: sold())
@@ -80,20 +82,20 @@ class Driver:
         )
 
     def begin(self, of: Any = purchase, policy: RetryPolicy | None = None) -> Steps[Any]:
-        steps: Steps[Any] = of(self.buyer, INTENT, policy or RetryPolicy(max_retries=0), 10_000.0)
+        steps: Steps[Any] = of(self.buyer, self.intent, policy or RetryPolicy(max_retries=0), 10_000.0)
         return steps
 
     def carry_out(self, effect: Effect) -> Any:
         self.done.append(type(effect).__name__)
         match effect:
             case Look(at, since):
-                return look(self.buyer, INTENT, at, since)
+                return look(self.buyer, self.intent, at, since)
             case Ask():
                 return Answer(self._answer({}))
             case Prove():
                 return self.found
             case Sign(terms, owner):
-                return ask_signer(sign(self.buyer, INTENT, terms, owner))
+                return ask_signer(sign(self.buyer, self.intent, terms, owner))
             case Write(row, change):
                 if isinstance(change, Submit):
                     return self.ledger.submit(change)
@@ -103,11 +105,11 @@ class Driver:
             case Send(payment):
                 found = self._answer(dict([payment.sent()]))
                 is_success = found.status == 200
-                return Answer(found, None if is_success else status_error("POST", INTENT.url, found, now=0.0))
+                return Answer(found, None if is_success else status_error("POST", self.intent.url, found, now=0.0))
         return None
 
     def _answer(self, headers: Any) -> RawResponse:
-        request = httpx.Request("POST", INTENT.url, content=INTENT.body, headers=headers)
+        request = httpx.Request("POST", self.intent.url, content=self.intent.body, headers=headers)
         response = self.seller(request)
         return RawResponse(response.status_code, Headers(response.headers.multi_items()), response.content)
 
@@ -324,6 +326,21 @@ def test_an_answer_is_not_taken_from_a_call_that_still_works_on_it() -> None:
     steps, driver.done = driver.begin(), []
     driver.until(steps, Sleep)
     assert driver.done == ["Look"]
+
+
+def test_a_named_purchase_waits_for_another_call_until_it_is_answered() -> None:
+    """Then every call gets the answer, also while that call still works on it."""
+    driver = Driver()
+    driver.intent = replace(INTENT, name="tuesday")
+    payment = in_doubt(driver)
+    claim(driver.ledger, payment, "another", until=driver.clock.now() + 200, now=driver.clock.now())
+    steps = driver.begin()
+    effect = steps.send(driver.carry_out(next(steps)))
+    assert isinstance(effect, Sleep)
+    told(driver.ledger, payment, ReasonCode.DELIVERED, reply=ANSWER, now=driver.clock.now())
+    driver.done = []
+    result = driver.run(steps, effect)
+    assert (driver.done, result.again, result.payment.id) == (["Sleep", "Look", "HandOver"], True, payment.id)
 
 
 @each_of("at", ["before it is resent", "between two resends", "while it is resent"])
