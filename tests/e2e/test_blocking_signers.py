@@ -112,3 +112,4 @@ async def test_a_signer_that_blocks_leaves_the_loop_free(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(confirm)
             await act(Shop(mock, signer))
+            confirmed.asked.set()  # what is free asks it nothing
