@@ -306,11 +306,14 @@ def names_in(folder: Path) -> set[str]:
 
 def test_both_flavours_have_the_same_names() -> None:
     passed_on = ("Semaphore", "acquire", "release", "KeyedLock", "of")  # the ledger needs them, too
-    threads = ("in_thread", "in_thread_if", "always_in_thread", "in_own_thread")  # unasync.py takes these away
+    threads = (  # unasync.py takes these away
+        *("in_thread", "in_thread_if", "always_in_thread", "in_own_thread", "_in_own_thread"),
+        "completed",
+    )
     shields = (
         "shielded",
         "shielded_within",
-        "raise_cancellation",
+        "note_cancellation",
         "UnderWay",
         "one",
         "over",

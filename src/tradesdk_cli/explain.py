@@ -190,7 +190,7 @@ def _request_problem(error: Any) -> Problem:
     if isinstance(error, APIConnectionError):
         late = isinstance(error, APITimeoutError)
         retryable = (late or error.temporary) and not unknown
-        return Problem(NETWORK, "timeout" if late else "network", message, hint, retryable=retryable)
+        return Problem(NETWORK, error.code, message, hint, retryable=retryable)
     if isinstance(error, APIResponseError):
         return Problem(SERVER, "bad_response", message, hint)
     return Problem(OTHER, "error", message, hint)

@@ -56,7 +56,7 @@ class Finding:
     Attributes:
         check: its stable name.
         status: `ok`, `warning`, `problem`, or `skipped` where there is nothing to check.
-        said: the finding, in words.
+        message: the finding, in words.
         next: the next step.
         facts: the same for programs.
         config: whether it is a problem of the settings.
@@ -64,7 +64,7 @@ class Finding:
 
     check: str
     status: State
-    said: str
+    message: str
     next: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     config: bool = False
@@ -97,10 +97,12 @@ def examine(run: Run, broken: ConfigProblem | ConfigError | None) -> list[Findin
             found += check(run)
         except Exception as error:
             problem = problem_of(error, run.settings.program)
-            said = problem.headline if problem.code != "internal" else f"could not be checked: {type(error).__name__}"
+            message = (
+                problem.headline if problem.code != "internal" else f"could not be checked: {type(error).__name__}"
+            )
             facts = {"code": problem.code} | ({} if problem.status is None else {"http_status": problem.status})
             is_config = problem.exit_code == CONFIG
-            found.append(Finding(name, "problem", one_line(said), problem.hint, facts, config=is_config))
+            found.append(Finding(name, "problem", one_line(message), problem.hint, facts, config=is_config))
     return found
 
 
@@ -224,7 +226,7 @@ def _clock(difference: float | None) -> list[Finding]:
 def market(run: Run) -> list[Finding]:
     """Whether market data can be reached: lists the tokens, which is free. Without a wallet, nothing can be paid."""
     if not run.settings.mock and not run.settings.market_url:
-        hint = "only needed to buy: TRADE_MARKET_BASE_URL"
+        hint = "only purchases need it: TRADE_MARKET_BASE_URL"
         return [Finding("market data", "skipped", "no address is set", hint)]
     with _single_try(run, market_client(run)) as (client, last):
         try:
@@ -256,7 +258,7 @@ def wallet(run: Run) -> list[Finding]:
         balance, code = node.balance(address), node.code(address)
     facts = found.facts | {"balance_usd": maybe_dollars(balance), "code": None if code is None else code.kind}
     has = "the node does not report its balance" if balance is None else f"{dollars(usd(balance))} of USDC"
-    shown = replace(found, said=f"{found.said}; {has}", facts=facts)
+    shown = replace(found, message=f"{found.message}; {has}", facts=facts)
     findings = [replace(shown, status="warning", next=fund) if balance == 0 else shown]
     if code is not None and code.kind != "none":
         findings.append(Finding("wallet", "warning", one_line(str(code)), None, {"code": code.kind}))
@@ -275,7 +277,7 @@ def _key(run: Run) -> Finding:
         return Finding("wallet", "ok", f"{address}, from {KEY}", None, {"source": KEY, "address": address})
     path = keystore_path(run.settings, None)
     if not environ.get(KEYSTORE) and not path.exists():
-        return Finding("wallet", "skipped", "there is none", "only needed to buy market data: trade pay key new")
+        return Finding("wallet", "skipped", "there is none", "only purchases need one: trade pay key new")
     facts: dict[str, Any] = {"source": str(path)}
     try:
         address = keystore_address(path)
@@ -370,7 +372,7 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
 
         for one in findings:
             mark, style = _LOOKS[one.status]
-            parts = map(visible, one.said.split("; ") if one.check == "settings" else [one.said])
+            parts = map(visible, one.message.split("; ") if one.check == "settings" else [one.message])
             lines = (wrap(part, room, break_long_words=False, break_on_hyphens=False) for part in parts)
             first, *rest = chain.from_iterable(lines)
             status = (f"{mark} {one.status:<{states}}", style)

@@ -94,7 +94,7 @@ IN_TRADE: dict[str, str | None] = {
     # payments
     "no_budget": "set a budget: {trade} pay budget set --per-day 5; or --max-price for one command",
     "over_budget": "see what is left: {trade} pay budget",
-    "over_total": "raise that budget: {trade} pay budget set --total USD",
+    "over_total": "raise the limit of the run, or buy less in it",
     "over_price": "to pay more, give a higher --max-price",
     "recipient_changed": "ask the service whether that is right; if it is: {trade} pay trust ADDRESS",
     "upfront_flow": (
@@ -127,7 +127,7 @@ IN_TRADE: dict[str, str | None] = {
     "outcome_unknown": _SAME_COMMAND,
     "suspect_paid": "look at the wallet, then {trade} pay reconcile --mark paid {payment}, or --mark unpaid",
     "time_is_up": _SAME_COMMAND,
-    "paid_undelivered": "see the response: {look}; {again}",
+    "paid_undelivered": "see what came: {look}; {again}",
     "taken_elsewhere": "its answer is in the ledger that paid for it; {again}",
     # servers
     "ledger_unreachable": _SERVER,

@@ -69,7 +69,7 @@ def test_all_is_well(well: Terminal) -> None:
     run = well("doctor")
     assert run.code == 0
     assert [one["check"] for one in run.lines] == CHECKS
-    assert all(list(one) == ["check", "status", "said", "next", "facts"] for one in run.lines)
+    assert all(list(one) == ["check", "status", "message", "next", "facts"] for one in run.lines)
     assert "problem" not in status(run).values()
     api = found(run, "api")["facts"]
     assert (api["plan"], api["api_key_source"], api["url"]) == (
@@ -133,7 +133,7 @@ def test_what_is_wrong_is_found_and_the_rest_is_looked_at_all_the_same(
 ) -> None:
     (bare.home / "config.toml").write_text(text)
     run = bare("doctor", env=env)
-    assert (run.code, said in found(run, check)["said"]) == (code, True), run.out
+    assert (run.code, said in found(run, check)["message"]) == (code, True), run.out
     assert "a-marked-key" not in run.out + run.err
     assert (found(run, check)["status"] == "problem") is not (said.startswith(("none", "node")))
     assert status(run)["wallet"] == status(run)["ledger"] == "skipped"
@@ -187,7 +187,7 @@ def test_a_check_that_breaks(bare: Terminal, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("tradesdk_cli.health.wallet", broken)
     run = bare("doctor")
     assert run.code == 3, "no address is set"
-    assert found(run, "wallet")["said"] == "could not be checked: RuntimeError"
+    assert found(run, "wallet")["message"] == "could not be checked: RuntimeError"
     assert "MARKED" not in run.out + run.err
 
 
@@ -199,7 +199,7 @@ def test_proxies_are_shown_without_their_passwords(bare: Terminal) -> None:
         run = bare("--mock", "doctor")
     settings = found(run, "settings")
     assert settings["facts"]["proxies"] == {"HTTPS_PROXY": "http://…@proxy.example:8080", "NO_PROXY": "localhost"}
-    assert "HTTPS_PROXY http://…@proxy.example:8080" in settings["said"]
+    assert "HTTPS_PROXY http://…@proxy.example:8080" in settings["message"]
     assert "MARKED" not in run.out + run.err
 
 
@@ -220,7 +220,7 @@ def test_a_proxy_that_is_not_there(bare: Terminal) -> None:
         "doctor", "--base-url", "https://service.example", env={"TRADE_API_KEY": "mock_full_me", "no_proxy": ""} | proxy
     )
     for service in ("api", "market data"):
-        assert found(run, service)["said"].startswith("could not connect to the proxy of HTTPS_PROXY: ")
+        assert found(run, service)["message"].startswith("could not connect to the proxy of HTTPS_PROXY: ")
         assert "NO_PROXY" in found(run, service)["next"]
     assert "hunter2" not in run.out + run.err
 
@@ -240,7 +240,7 @@ def test_the_wallet(bare: Terminal) -> None:
     run = bare("doctor", env={"TRADE_KEYSTORE_PASSWORD_FILE": str(password)})
     assert run.code == 3
     assert found(run, "wallet")["status"] == "problem"
-    assert "other users may access the keystore" in found(run, "wallet")["said"]
+    assert "other users may access the keystore" in found(run, "wallet")["message"]
     for env in ({"TRADE_KEYSTORE": "/nowhere/k.json"}, {"TRADE_WALLET_KEY": "MARKED"}):
         run = bare("doctor", env=env)
         assert (run.code, found(run, "wallet")["status"]) == (3, "problem")
@@ -257,19 +257,19 @@ def test_what_a_node_says_of_the_wallet(bare: Terminal, shop: MockServer) -> Non
     shop.payments.set_balance(address, 12_340_000)
     row = found(bare("doctor"), "wallet")
     assert (row["status"], row["facts"]["balance_usd"], row["facts"]["code"]) == ("ok", "12.34", "none")
-    assert row["said"].endswith("; $12.34 of USDC")
+    assert row["message"].endswith("; $12.34 of USDC")
     shop.payments.set_balance(address, 0)
     shop.payments.delegate(address)
     run = bare("doctor")
     empty, code = (row for row in run.lines if row["check"] == "wallet")
     assert (empty["status"], empty["next"]) == ("warning", f"add USDC on Base to {address}")
     assert (code["status"], code["facts"]) == ("warning", {"code": "delegated"})
-    assert code["said"].count(". ") == 0
-    assert "(EIP-7702): a service may refuse its payments" in code["said"]
+    assert code["message"].count(". ") == 0
+    assert "(EIP-7702): a service may refuse its payments" in code["message"]
     shop.add_fault("rpc_error", call="*", code=-1, message="no")
     row = found(bare("doctor"), "wallet")
     assert (row["status"], row["facts"]["balance_usd"], row["facts"]["code"]) == ("ok", None, None)
-    assert row["said"].endswith("; the node does not report its balance")
+    assert row["message"].endswith("; the node does not report its balance")
     assert shop.rpc_url not in bare("doctor").out
 
 
@@ -278,7 +278,7 @@ def test_a_ledger(bare: Terminal, shop: MockServer) -> None:
     bare.env |= {"TRADE_MARKET_BASE_URL": shop.url, "TRADE_WALLET_KEY": KEY}
     shop.add_fault("status", paid="only", status=404, count=1)
     bare("market", "prices", "BRETT", "--max-price", "0.10")
-    assert "consistent; $0.03 held; " in found(bare("doctor"), "ledger")["said"], "refused, and not in doubt"
+    assert "consistent; $0.03 held; " in found(bare("doctor"), "ledger")["message"], "refused, and not in doubt"
     shop.add_fault("status", paid="only", count=1)
     assert bare("market", "prices", "ETH", "--max-price", "0.10").code == 14
     bare("pay", "budget", "set", "--per-day", "5")
@@ -288,9 +288,9 @@ def test_a_ledger(bare: Terminal, shop: MockServer) -> None:
     assert ledger["next"] == "trade pay reconcile"
     assert len(ledger["facts"]["in_doubt"]) == 1
     assert ledger["facts"]["budget_usd"]["per_day"] == "5.00"
-    assert "1 payment in doubt, $0.06 held; $4.94 left today; no node of Base is set" in ledger["said"]
+    assert "1 payment in doubt, $0.06 held; $4.94 left today; no node of Base is set" in ledger["message"]
     seen = found(bare("doctor", env={"TRADE_RPC_URL": f"{shop.url}/rpc"}), "ledger")
-    assert (seen["status"], "witness" in seen["said"]) == ("warning", False)
+    assert (seen["status"], "witness" in seen["message"]) == ("warning", False)
     elsewhere = found(bare("doctor", env={"TRADE_MARKET_BASE_URL": ""}), "ledger")
     assert elsewhere["next"] == "TRADE_RPC_URL=https://mainnet.base.org trade pay reconcile"
 
@@ -315,7 +315,7 @@ def test_a_ledger_that_is_damaged(bare: Terminal, damage: str) -> None:
     assert run.code == 3
     ledger_found, said = found(run, "ledger"), bare("pay", "budget", "-o", "json")
     assert ledger_found["status"] == "problem"
-    assert (ledger_found["said"], ledger_found["next"]) == (said.problem["message"], said.problem["hint"])
+    assert (ledger_found["message"], ledger_found["next"]) == (said.problem["message"], said.problem["hint"])
     assert ledger_found["facts"]["code"] == said.problem["code"]
     assert run.code == said.code
     assert path.exists() is (damage != "lost"), "nothing was made in its place"

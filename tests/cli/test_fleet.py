@@ -245,10 +245,10 @@ def test_doctor_checks_the_server(member: Terminal, monkeypatch: pytest.MonkeyPa
 
     del member.env["TRADE_BASE_URL"]  # it would look at all that the service has
     good = fleet()
-    assert (good["status"], "synced" in str(good["said"])) == ("ok", True)
+    assert (good["status"], "synced" in str(good["message"])) == ("ok", True)
     assert "swordfish" not in str(good)
     member.env["TRADE_FLEET"] = database + "options=-csynchronous_commit%3Doff"
-    assert "synchronous_commit = off" in str(fleet()["said"])
+    assert "synchronous_commit = off" in str(fleet()["message"])
     member.env["TRADE_FLEET"] = database
     monkeypatch.setattr(SystemClock, "now", lambda _: time.time() - 100)
-    assert "100 s ahead of" in str(fleet()["said"])
+    assert "100 s ahead of" in str(fleet()["message"])

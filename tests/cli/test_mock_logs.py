@@ -76,7 +76,7 @@ def test_the_latest(trade: Terminal, served: MockServer) -> None:
 def test_the_embedded_world_has_none_and_says_so(trade: Terminal) -> None:
     trade("--mock", "agents", "list")
     run = trade("--mock", "mock", "logs")
-    assert (run.code, "the embedded mock lives for one command only" in run.err) == (0, True)
+    assert (run.code, "only a served mock logs them" in run.err) == (0, True)
 
 
 def test_a_line_has_no_key_and_moves_no_cursor(trade: Terminal, service: Scripted) -> None:

@@ -41,7 +41,7 @@ def test_a_page_is_no_stream(trade: Terminal, service: Scripted) -> None:
 def test_nobody_there(trade: Terminal) -> None:
     trade.env |= {"TRADE_BASE_URL": "http://127.0.0.1:9", "TRADE_API_KEY": "key-of-the-test"}
     run = trade(*STREAM)
-    assert (run.code, run.problem["code"]) == (11, "network")
+    assert (run.code, run.problem["code"]) == (11, "connection_refused")
 
 
 def test_a_key_that_is_not_taken_any_more(trade: Terminal, market: MockServer) -> None:

@@ -92,7 +92,7 @@ SAID = [
     ("wallets connect --label l --chain base --signature 0x1 --yes", "--address", ""),
     ("agents list --api-key hidden", "no option --api-key", "trade login asks for one"),
     ("mock serve --port 65536", "--port: 65536 is not from 0 to 65535", ""),
-    ("mock clock --set inf", "--set: a finite number is needed, not inf", ""),
+    ("mock clock --set inf", "--set: 'inf' is neither Unix seconds nor a date", ""),
     *(
         (f"agents update a --{name}-pct nan --yes", f"--{name}-pct: a finite number is needed, not nan", "")
         for name in ("position-size", "stop-loss", "trailing-stop", "take-profit")

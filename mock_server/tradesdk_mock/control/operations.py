@@ -212,7 +212,7 @@ class Operations(RequestAssertions, Snapshots):
         Args:
             chain_id: 8453 or 56.
             token: a symbol or an address, also of an unknown token.
-            direction: what to do, in any case.
+            direction: BUY or SELL, in any case.
             confidence: 0 to 1.
             price_usd: in US dollars, above 0.
             timestamp: the date in the signal, in Unix seconds; by default the time of publication.

@@ -123,7 +123,7 @@ class MockClock:
         All changes are made, or none.
 
         Args:
-            freeze: True stops the clock, before it is moved; False lets it run again, after that.
+            freeze: stop the clock before it is moved, or let it run again after that.
             set: the time to jump to, in Unix seconds.
             advance: seconds to move forward after that.
             speed: seconds to show for each real second from now on, above 0 and at most 10,000. A frozen clock

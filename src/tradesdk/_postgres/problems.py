@@ -39,15 +39,15 @@ class UnusableServerError(Exception):
 def problem(error: psycopg.Error, place: Server) -> UnusableServerError:
     """What an error of psycopg means. Only the server's first line is shown: others may contain what was written."""
     state = error.sqlstate or ""
-    said = printable(str(error).partition("\n")[0], 200)
+    text = printable(str(error).partition("\n")[0], 200)
     for known in (state, state[:2]):
         if known in _STATES:
-            return by_state(known, place, said)
+            return by_state(known, place, text)
     if state or not isinstance(error, psycopg.OperationalError):
-        what = f"{place.shown} failed: {said}" + (f" ({state})" if state else "")
+        what = f"{place.shown} failed: {text}" + (f" ({state})" if state else "")
         return UnusableServerError("failed", what, "see the log of that server")
     # A refused connection has no SQLSTATE. If its text is unknown, the server may be starting.
-    return by_state("28" if any(word in said for word in _REFUSED) else "08", place, said)
+    return by_state("28" if any(word in text for word in _REFUSED) else "08", place, text)
 
 
 _REFUSED = (
@@ -64,12 +64,12 @@ _REFUSED = (
 )
 _UNREACHABLE: tuple[Kind, str, str] = (
     "unreachable",
-    "{shown} does not answer: {said}",
+    "{shown} does not answer: {text}",
     "check that the server runs and can be reached from here, and make the call again",
 )
 _DENIED: tuple[Kind, str, str] = (
     "denied",
-    "{shown} refuses: {said}",
+    "{shown} refuses: {text}",
     "check user, password, database and certificates; docs/fleet.md has the rights",
 )
 _LOST: tuple[Kind, str, str] = (
@@ -78,7 +78,7 @@ _LOST: tuple[Kind, str, str] = (
     HINTS["fleet_lost"],
 )
 _POOLED = "{shown} gives each transaction another session, as a pooler does", "use the URL of the database itself"
-_REFUSED_ROW: tuple[Kind, str, str] = ("refused", "{shown} failed: {said}", "see the log of that server")
+_REFUSED_ROW: tuple[Kind, str, str] = ("refused", "{shown} failed: {text}", "see the log of that server")
 _STATES: dict[str, tuple[Kind, str, str]] = {
     "08": _UNREACHABLE,
     "57": _UNREACHABLE,  # it is shutting down or starting
@@ -101,13 +101,13 @@ _STATES: dict[str, tuple[Kind, str, str]] = {
     "23": _REFUSED_ROW,
     "54": _REFUSED_ROW,
     "55P03": ("locked", "{shown} is locked by another program", "try again in a moment"),
-    "40": ("locked", "{shown} is busy: {said}", "try again in a moment"),
+    "40": ("locked", "{shown} is busy: {text}", "try again in a moment"),
     "22012": ("stale", "{shown} has a row that was changed meanwhile", "make the call again"),
     "26000": ("stale", *_POOLED),  # the session has no such prepared statement
     "pooled": ("denied", *_POOLED),
 }
 
 
-def by_state(state: str, place: Server, said: str = "") -> UnusableServerError:
+def by_state(state: str, place: Server, text: str = "") -> UnusableServerError:
     kind, what, hint = _STATES[state]
-    return UnusableServerError(kind, what.format(shown=place.shown, schema=place.schema, said=said), hint)
+    return UnusableServerError(kind, what.format(shown=place.shown, schema=place.schema, text=text), hint)

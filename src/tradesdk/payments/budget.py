@@ -261,7 +261,7 @@ def _dollars(micro: int) -> str:
 
 
 def micro_usd(name: str, value: Usd) -> int:
-    hint = f'write {name}="0.10", in quotes'
+    hint = f'write {name}="{value if isinstance(value, float) else "0.10"}", in quotes'
     if isinstance(value, float):
         raise InvalidArgumentError(
             f'{name} must not be a float, which is not exact: write "{value}" in quotes', hint=hint

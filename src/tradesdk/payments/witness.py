@@ -133,13 +133,13 @@ def undecided(reason: str, block: int | None = None) -> ChainVerdict:
     return ChainVerdict(outcome="undecided", reason=reason, block=block)
 
 
-def agreed(said: ChainVerdict | None, node: str, verdict: ChainVerdict) -> ChainVerdict:
+def agreed(earlier: ChainVerdict | None, node: str, verdict: ChainVerdict) -> ChainVerdict:
     """Add one node's verdicts, by its name, to those so far: undecided unless all nodes agree."""
     if verdict.paid is None:
         return replace(verdict, reason=f"{node}: {verdict.reason}")
-    if said is None or said.paid is verdict.paid:
-        return said or verdict
-    return undecided(f"the nodes disagree: {said.reason}; {node}: {verdict.reason}", said.block)
+    if earlier is None or earlier.paid is verdict.paid:
+        return earlier or verdict
+    return undecided(f"the nodes disagree: {earlier.reason}; {node}: {verdict.reason}", earlier.block)
 
 
 def _state_call(payment: Payment, block: _Block) -> tuple[str, list[Any]]:

@@ -45,7 +45,8 @@ def _read(param: Any, word: Any) -> Any:
         for text, choice in choices.items():
             if word == text or (not described.case_sensitive and word.lower() == text.lower()):
                 return choice
-        near = "".join(f"; did you mean {name}?" for name in get_close_matches(word, choices, 1))
+        longer = [text for text in choices if word.lstrip("-") in text and word.startswith("-") == text.startswith("-")]
+        near = "".join(f"; did you mean {name}?" for name in get_close_matches(word, choices, 1) or longer[:1])
         raise typer.BadParameter(f"{word!r} is not one of {', '.join(choices)}{near}")
     kind, *_ = get_args(described.annotation) or (described.annotation,)
     return kind(word)

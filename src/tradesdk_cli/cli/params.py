@@ -93,7 +93,13 @@ def _parser(kind: Callable[[Any], T], what: str, least: T | None, most: T | None
 
 def unix_or_date(value: str | float) -> float:
     """A time of the mock's clock: Unix seconds, a date, or a time with its zone. No ages: those use the run's clock."""
-    return parse_time(str(value)).seconds if re.match(r"\d{4}-", str(value)) else number()(value)
+    if re.match(r"\d{4}-", str(value)):
+        return parse_time(str(value)).seconds
+    try:
+        return number()(value)
+    except typer.BadParameter:
+        what = "neither Unix seconds nor a date, such as 2026-01-01 or 2026-01-01T12:00Z"
+        raise typer.BadParameter(f"{str(value)!r} is {what}") from None
 
 
 _chain = typer.Option(

@@ -137,10 +137,10 @@ def _probe(ctx: typer.Context, probing: Probing) -> int:
         for row in found if compare is not None else ():
             row["file"] = expected.get(row["point"])
         shown = found if run.settings.verbose else broken + otherwise
-        like = "the mock by default" if compare is None else f"a mock with {compare}"
-        run.out.many(PROBE, [shown], empty=f"no rule is broken, and the service does what {like} does")
+        like = "a mock with its default options" if compare is None else f"a mock with {compare}"
+        run.out.many(PROBE, [shown], empty=f"no rule is broken, and the service behaves like {like}")
         if len(shown) < len(found):
-            run.out.note(f"{plural(len(found) - len(shown), 'points')} more with -v: not seen, or as {like}")
+            run.out.note(f"{plural(len(found) - len(shown), 'points')} more with -v: not seen, or as in {like}")
         for ident in probe.left_behind:
             run.out.note(f"an agent could not be deleted: {run.settings.program} agents delete {ident}")
         chosen = options(found)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tradesdk_cli.cli.group import noun
-from tradesdk_cli.cli.params import Since, Until, count
+from tradesdk_cli.cli.params import FIRST, Since, Until, count
 from tradesdk_cli.pay.calls import Call, SendKey, Terms
 from tradesdk_cli.run import Run, run_of
 
@@ -133,17 +133,20 @@ def metrics(run: Run, *, terms: Terms) -> None:
 @app.verb("tokens", "trade --mock market tokens", "trade --mock market tokens --limit 500 -o ndjson")
 def supported(
     run: Run,
-    limit: Annotated[int, count("How many, 1 to 500.", 500)] = 20,
+    limit: Annotated[int | None, count("How many, 1 to 500 (default 20).", 500)] = None,
     send_api_key: SendKey = False,
 ) -> None:
     """List the tokens that have market data. It is free."""
+    from tradesdk_cli.commands.lists import refuse_query
     from tradesdk_cli.output.columns import MARKET
     from tradesdk_cli.pay.buy import rows_of
     from tradesdk_cli.pay.checkout import market_client
 
-    data = market_client(run, send_api_key=send_api_key).supported_tokens(limit=limit).data
+    data = market_client(run, send_api_key=send_api_key).supported_tokens(limit=limit or FIRST).data
     rows, more = rows_of("tokens", data), []
     if len(rows) < data.total:
+        if limit is None:
+            refuse_query(run.out, "--limit N, at most 500")
         how = "--limit N, at most 500" if len(rows) < 500 else "the list cannot be continued"
         more = [f"the first {len(rows)} of {data.total}; there are more: {how}"]
     fields = {"total": data.total} if run.out.machine_notes else {}

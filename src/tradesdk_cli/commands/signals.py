@@ -49,9 +49,11 @@ def latest(
     limit: Annotated[int | None, count("How many, 1 to 100 (default 20).", 100)] = None,
 ) -> None:
     """Show the latest signals of a chain, at most 100."""
-    from tradesdk_cli.commands.lists import keeping
+    from tradesdk_cli.commands.lists import keeping, refuse_query
     from tradesdk_cli.output.columns import SIGNALS
 
+    if limit is None:
+        refuse_query(run.out, "say how many of the latest: --limit N, at most 100")
     keep = keeping(token, direction=direction)
     size = limit if keep is None else 100  # filter all of them, then cut
     found = run.client.signals.latest(chain=chain, limit=size, min_confidence=min_confidence)
@@ -121,9 +123,9 @@ def stream(
 ) -> None:
     """Print signals as they come, each once, until Ctrl-C.
 
-    Reconnects by itself and reads missed signals from the history; stderr says when. --since last goes on where the
-    last run with --since last and the same key, chain, filters and --out ended. The first time, it goes on where the
-    last run without it ended.
+    Reconnects by itself and reads missed signals from the history; stderr says when. --since last continues
+    the last run with --since last and the same key, chain, filters and --out. The first time, it continues the last run
+    without it.
 
     A signal is done when it is printed and its command has ended. An unfinished one (after a crash, or Ctrl-C while its
     command ran) is delivered again. A command that still runs when --duration is over may finish.

@@ -292,7 +292,7 @@ class Decisions(Approvals):
 
     def waiting(self, code: str, now: float) -> Action:
         """The pending action with this code; an error if there is none, it has expired, or it was decided before."""
-        action, listed = self.get(code), "list them: trade approve"
+        action, listed = self.get(code), "list them: {trade} approve"
         if action is None:
             shown = code if code.isalnum() and len(code) <= _CODE_LENGTH * 2 else "with that code"
             raise ApprovalError(f"there is no action {shown}", listed, code="approval_unknown", exit_code=NOT_FOUND)

@@ -213,7 +213,7 @@ BALANCES = columns("payer", _dollars("balance"))
 KEYS = columns("id name scope state tenant last4 created_at?")
 
 PROBE = columns("finding point seen file? specification? client_relies?")
-DOCTOR = columns("status check said next")
+DOCTOR = columns("status check message next")
 
 NESTED = {"token_balances": ("token_symbol", "balance", "balance_usd", "token_address")}
 """The first fields of nested lists, by their field's name; the others follow."""

@@ -394,11 +394,11 @@ class Record(LedgerChange):
         """
         receipt = report.receipt
         if receipt is not None and receipt.success:
-            told = min(payment.counted, payment.amount if receipt.amount is None else receipt.amount)
+            settled = min(payment.counted, payment.amount if receipt.amount is None else receipt.amount)
             if not payment.paid:
-                return {"receipt": receipt, "proof": PaymentProof.RECEIPT, "paid": True, "amount": told}
-            is_more = payment.proof is PaymentProof.RECEIPT and told > payment.amount
-            return {"receipt": receipt, "amount": told if is_more else payment.amount}
+                return {"receipt": receipt, "proof": PaymentProof.RECEIPT, "paid": True, "amount": settled}
+            is_more = payment.proof is PaymentProof.RECEIPT and settled > payment.amount
+            return {"receipt": receipt, "amount": settled if is_more else payment.amount}
         before = payment.receipt
         kept = before if receipt is None or (before is not None and before.success) else receipt
         if payment.paid is False and report.stage is not SENT:  # the service's receipt overrides a person's mark

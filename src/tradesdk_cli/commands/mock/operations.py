@@ -68,7 +68,7 @@ COMMANDS = {
     "logs": Command(
         "GET journal",
         LOG,
-        "no requests yet; the embedded mock lives for one command only and logs none",
+        "no requests yet; only a served mock logs them: trade mock serve",
         examples=("--limit 5", "--tenant me -o json"),
         usual=20,
     ),
