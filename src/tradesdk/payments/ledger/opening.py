@@ -36,8 +36,7 @@ def open_file(path: str, *, sync: bool, timeout: float) -> sqlite3.Connection:
     deadline = SystemClock.monotonic() + timeout
     # Read the mark first: it is made after the ledger, so a ledger that is being created is not reported as lost.
     signed = os.path.exists(path + _SIGNED)
-    # Before SQLite opens it, which would delete the log of an empty file.
-    if signed and not (os.path.exists(path) and os.path.getsize(path)):
+    if signed and not _size(path):  # before SQLite opens it, which would delete the log of an empty file
         raise errors.lost(path, path + _SIGNED)
     with _CREATING:
         made = _create(path)
@@ -62,6 +61,13 @@ def mark_signed(path: str, *, sync: bool) -> None:
         return
     if sync:
         private_files.sync_folder(os.path.dirname(path))
+
+
+def _size(path: str) -> int:
+    try:  # not `os.path.exists`, which takes an error of a signal handler for an answer
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
 
 
 def open_memory() -> sqlite3.Connection:
