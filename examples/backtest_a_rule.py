@@ -124,7 +124,7 @@ def run(symbols: dict[str, str], signals: Iterable[Signal], rule: Rule) -> Run:
 def tokens_before(client: TradeClient, start: float, count: int) -> dict[str, str]:
     """Symbols by address of the tokens that had the latest signals before the start. Later ones would look ahead."""
     found: dict[str, str] = {}
-    for signal in client.signals.history(chain=BASE, end=start, max_items=1_000):
+    for signal in client.signals.history(chain=BASE, until=start, max_items=1_000):
         found.setdefault(signal.token_address, signal.token_symbol)
         if len(found) == count:
             break
@@ -133,7 +133,9 @@ def tokens_before(client: TradeClient, start: float, count: int) -> dict[str, st
 
 def history(client: TradeClient, addresses: Iterable[str], start: float, end: float) -> list[Signal]:
     """The signals of some tokens, oldest first; the pager has the newest first."""
-    pagers = (client.signals.history(chain=BASE, token_address=address, start=start, end=end) for address in addresses)
+    pagers = (
+        client.signals.history(chain=BASE, token_address=address, since=start, until=end) for address in addresses
+    )
     return sorted((signal for pager in pagers for signal in reversed([*pager])), key=lambda signal: signal.timestamp)
 
 

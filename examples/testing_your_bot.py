@@ -73,7 +73,7 @@ class Bot:
     def step(self) -> None:
         """Take every new confident signal, oldest first."""
         now = self.clock.now()
-        signals = list(self.client.signals.history(chain=CHAIN, start=self.since))
+        signals = list(self.client.signals.history(chain=CHAIN, since=self.since))
         for signal in reversed(signals):
             if signal.confidence >= SURE and signal.id not in self.taken:
                 self.take(signal)

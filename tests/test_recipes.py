@@ -318,7 +318,7 @@ def test_agents_of_the_mock_open_nothing_while_everything_is_stopped(tmp_path: P
         with TradeClient(api_key="mock_full_me", base_url=server.url) as client:
             opened = [trade.id for trade in client.trades.list()]
             server.clock.advance(6 * 3600)
-            sure = [one for one in client.signals.history(chain=8453, start=SHOWN_AT) if one.confidence == 1]
+            sure = [one for one in client.signals.history(chain=8453, since=SHOWN_AT) if one.confidence == 1]
             assert sure == [], "or they would be taken"
             assert [trade.id for trade in client.trades.list()] == opened
             stop_everything("back", server, tmp_path)

@@ -144,11 +144,11 @@ def token_signals(
 
 def signal_history(
     tokens: Sequence[str | TokenQuery],
-    start: datetime | float | None = None,
-    end: datetime | float | None = None,
+    since: datetime | float | None = None,
+    until: datetime | float | None = None,
     signal_type: SignalType | None = None,
 ) -> MarketRequest[TokenResults[TokenSignals]]:
-    return _SIGNAL_HISTORY.request(history_filter(start, end, signal_type), one_batch(tokens))
+    return _SIGNAL_HISTORY.request(history_filter(since, until, signal_type), one_batch(tokens))
 
 
 token_prices, token_win_rate, token_avg_prices = _TOKEN_PRICES.batch, _WIN_RATES.batch, _AVG_PRICES.batch
@@ -310,12 +310,12 @@ class TokenNames:
 
 
 def history_filter(
-    start: datetime | float | None, end: datetime | float | None, signal_type: SignalType | None
+    since: datetime | float | None, until: datetime | float | None, signal_type: SignalType | None
 ) -> dict[str, Any]:
-    first, last = _instant("start", start), _instant("end", end)
+    first, last = _instant("since", since), _instant("until", until)
     if first is not None and last is not None and first > last:
         raise InvalidArgumentError(
-            "start is later than end", hint="set start to the earlier time, and end to the later"
+            "since is later than until", hint="set since to the earlier time, and until to the later"
         )
     return {
         "startDate": first and iso_moment(first),

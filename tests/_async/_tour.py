@@ -191,7 +191,7 @@ class AsyncTour:
         history = await collected(client.signals.history(chain=56, max_items=150))
         times = [signal.timestamp for signal in history]
         assert times == sorted(times, reverse=True)
-        inside = await collected(client.signals.history(chain=56, start=times[40], end=times[10]))
+        inside = await collected(client.signals.history(chain=56, since=times[40], until=times[10]))
         closed = self.server.gaps.time_bounds == "inclusive"
         assert [signal.id for signal in inside] == [
             signal.id

@@ -245,7 +245,7 @@ def name(one: Any) -> str:
 async def test_every_kind_of_batch(mock: MockService) -> None:
     client = buyer_of(mock)
     tokens = ["ETH", "BRETT", "TOSHI"]
-    past: dict[str, Any] = {"start": START - 60, "end": START + 1, "signal_type": "ALL"}
+    past: dict[str, Any] = {"since": START - 60, "until": START + 1, "signal_type": "ALL"}
     sent = {"startDate": "2025-10-09T08:52:20Z", "endDate": "2025-10-09T08:53:21Z", "signalType": "ALL"}
     runs: list[tuple[Any, int, dict[str, Any], dict[str, Any]]] = [  # what is in each token, and beside them
         (client.batches.token_signals(tokens, size=2, limit=1, job=JOB), 50_000, {"limit": 1}, {}),

@@ -186,7 +186,7 @@ Act = Callable[..., Any]
 BODY = {"tokens": [{"identifier": "ETH"}, {"identifier": "BRETT"}]}
 PAID: list[Act] = [
     lambda c, **more: c.token_signals(["ETH", TokenQuery("BRETT", 5)], limit=3, **more),
-    lambda c, **more: c.signal_history(["ETH"], start=0, end=1, **more),
+    lambda c, **more: c.signal_history(["ETH"], since=0, until=1, **more),
     lambda c, **more: c.token_prices(TWO, **more),
     lambda c, **more: c.token_win_rate(TWO, **more),
     lambda c, **more: c.token_avg_prices(["ETH"], **more),

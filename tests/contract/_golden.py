@@ -253,8 +253,8 @@ CALLS = [
         lambda c: c.signals.history(
             chain=56,
             token_address=TOKEN,
-            start=datetime(2026, 1, 1, tzinfo=UTC),
-            end=1767484800,
+            since=datetime(2026, 1, 1, tzinfo=UTC),
+            until=1767484800,
             limit=100,
             cursor="c2lnbmVk",
         ),

@@ -114,8 +114,8 @@ MARKET_CALLS = [
         "signal history with everything",
         lambda c: c.signal_history(
             ["TOSHI", "ETH"],
-            start=datetime(2026, 1, 2, 1, tzinfo=timezone(timedelta(hours=2))),
-            end=1767484800,
+            since=datetime(2026, 1, 2, 1, tzinfo=timezone(timedelta(hours=2))),
+            until=1767484800,
             signal_type="WAITING FOR SIGNAL",
         ),
         "signal-history",
@@ -126,7 +126,7 @@ MARKET_CALLS = [
     ),
     _call(
         "signal history of one moment",
-        lambda c: c.signal_history(["ETH"], start=0, end=datetime(1970, 1, 1, tzinfo=UTC), signal_type="ALL"),
+        lambda c: c.signal_history(["ETH"], since=0, until=datetime(1970, 1, 1, tzinfo=UTC), signal_type="ALL"),
         "signal-history",
         "ETH",
         startDate="1970-01-01T00:00:00Z",

@@ -76,7 +76,7 @@ def settings(server: MockServer, **more: Any) -> dict[str, Any]:
 Act = Callable[[Any], Any]
 PAID: list[tuple[Act, type, int]] = [
     (lambda one: one.token_signals(["BRETT", TokenQuery("ETH", 2)], limit=5), TokenResults[TokenSignals], 100_000),
-    (lambda one: one.signal_history(["BRETT"], start=0, signal_type="BUY"), TokenResults[TokenSignals], 50_000),
+    (lambda one: one.signal_history(["BRETT"], since=0, signal_type="BUY"), TokenResults[TokenSignals], 50_000),
     (lambda one: one.token_prices(["BRETT", "ETH", "TOSHI"]), TokenResults[TokenPrice], 90_000),
     (lambda one: one.token_win_rate(["BRETT", "ETH"]), TokenResults[TokenWinRate], 60_000),
     (lambda one: one.token_avg_prices(["BRETT", "ETH"]), TokenResults[TokenAvgPrices], 40_000),
@@ -252,11 +252,11 @@ def test_signals_between_two_of_them(reader: tuple[MarketClient, list[Any]]) -> 
     assert len(every) == 100
     assert [one.created_at for one in every] == sorted((one.created_at for one in every), reverse=True)
     newest, oldest = every[10].created_at, every[30].created_at
-    found = client.signal_history(["BRETT"], start=oldest, end=newest).data.results[0].signals
+    found = client.signal_history(["BRETT"], since=oldest, until=newest).data.results[0].signals
     assert [one for one in every if oldest <= one.created_at <= newest] == found
     assert found
     later = newest + timedelta(days=400)
-    assert client.signal_history(["BRETT"], start=later).data.results[0].signals == []
+    assert client.signal_history(["BRETT"], since=later).data.results[0].signals == []
     brett, toshi = client.token_signals(["BRETT", TokenQuery("TOSHI", 1)], limit=100).data.results
     assert (brett.signal_count, len(brett.signals)) == (100, 100)
     assert (toshi.signal_count, len(toshi.signals)) == (1, 1)

@@ -172,7 +172,9 @@ def test_a_service_that_is_away_for_a_moment_makes_no_gap(fleet: Fleet, service:
     began = BEGAN + 10_000 * next(numbers)
     made = [service.emit_signal(chain_id=CHAIN, timestamp=began + time).id for time in (50, 1000)]
     with trading(service) as trade:
-        listed = {one.id: one.model_dump() for one in trade.signals.history(chain=CHAIN, start=began, end=began + 5000)}
+        listed = {
+            one.id: one.model_dump() for one in trade.signals.history(chain=CHAIN, since=began, until=began + 5000)
+        }
         signals = [StreamSignal.model_validate({"type": "signal", **listed[one]}) for one in made]
         member = joined(fleet.member(group, client=trade.with_options(max_retries=0), reports=True))
         fleet.publish(signals[0])
@@ -233,7 +235,9 @@ def test_all_that_is_deleted_is_missed_whatever_is_left(
     fleet.do(f"UPDATE relays SET since = {began}, position = {began}, trimmed_time = {began}")  # noqa: S608
     made = [service.emit_signal(chain_id=CHAIN, timestamp=began + time).id for time in (50, 45, 1000, 1010)]
     with trading(service) as trade:
-        listed = {one.id: one.model_dump() for one in trade.signals.history(chain=CHAIN, start=began, end=began + 5000)}
+        listed = {
+            one.id: one.model_dump() for one in trade.signals.history(chain=CHAIN, since=began, until=began + 5000)
+        }
         first, *missed = [StreamSignal.model_validate({"type": "signal", **listed[one]}) for one in made]
         reported = joined(fleet.member(group and "other", reports=True))
         member = joined(fleet.member(group, client=trade, reports=True))
@@ -341,7 +345,7 @@ def test_what_is_deleted_comes_from_the_history(
     began = BEGAN + 10_000 * next(numbers)
     made = [service.emit_signal(chain_id=CHAIN, timestamp=began + 10 * number) for number in range(6)]
     with trading(service) as trade:
-        listed = list(trade.signals.history(chain=CHAIN, start=began, end=began + 60))
+        listed = list(trade.signals.history(chain=CHAIN, since=began, until=began + 60))
         signals = {each.id: StreamSignal.model_validate({"type": "signal", **each.model_dump()}) for each in listed}
         member = joined(fleet.member(group, client=trade, reports=True))
         first = signals[made[0].id] if reaches else signal(began - 500)  # this one the history does not have

@@ -270,7 +270,7 @@ def nothing_listens(_: pytest.MonkeyPatch) -> None:
             "invalid_argument",
             'write tokens=["ETH"',
         ),
-        (lambda _: Budget(total=0.5), "invalid_argument", 'write total="0.10"'),  # type: ignore[arg-type]
+        (lambda _: Budget(total=0.5), "invalid_argument", 'write total="0.5"'),  # type: ignore[arg-type]
         (no_number, "invalid_budget", "write dollars"),
         (lambda _: LocalSigner.from_key("0x12"), "invalid_private_key", "64 hexadecimal digits"),
         (lambda _: create_keystore("w.json", "", PRIVATE), "invalid_setting", "choose a password"),

@@ -216,13 +216,13 @@ WHEN = datetime(2026, 1, 1, tzinfo=UTC)
     ],
 )
 def test_moments_are_sent_as_iso_8601(moment: Any, text: str) -> None:
-    same = body(lambda market: market.signal_history(["a"], start=moment, end=moment))
+    same = body(lambda market: market.signal_history(["a"], since=moment, until=moment))
     assert (same["startDate"], same["endDate"]) == (text, text)
 
 
 def test_a_beginning_or_an_end_alone() -> None:
-    first = body(lambda market: market.signal_history(["a"], start=0))
-    last = body(lambda market: market.signal_history(["a"], end=0))
+    first = body(lambda market: market.signal_history(["a"], since=0))
+    last = body(lambda market: market.signal_history(["a"], until=0))
     assert (first["startDate"], last["endDate"]) == ("1970-01-01T00:00:00Z",) * 2
     assert "endDate" not in first
     assert "startDate" not in last
@@ -239,15 +239,15 @@ def test_a_beginning_or_an_end_alone() -> None:
     ids=lambda bad: type(bad).__name__,
 )
 def test_what_is_no_moment_is_refused(bad: Any) -> None:
-    assert refused(lambda market: market.signal_history(["a"], start=bad)).startswith("start ")
-    assert refused(lambda market: market.signal_history(["a"], end=bad)).startswith("end ")
+    assert refused(lambda market: market.signal_history(["a"], since=bad)).startswith("since ")
+    assert refused(lambda market: market.signal_history(["a"], until=bad)).startswith("until ")
 
 
 @pytest.mark.rule("market.history.dates")
 def test_dates_are_in_order() -> None:
     for start, end in ((1, 0), (WHEN, 0), (WHEN + timedelta(microseconds=1), WHEN), (1.5, 1)):
-        said = refused(lambda market, span=(start, end): market.signal_history(["a"], start=span[0], end=span[1]))  # type: ignore[misc]
-        assert said == "start is later than end; set start to the earlier time, and end to the later"
+        said = refused(lambda market, span=(start, end): market.signal_history(["a"], since=span[0], until=span[1]))  # type: ignore[misc]
+        assert said == "since is later than until; set since to the earlier time, and until to the later"
 
 
 @given(st.lists(st.sampled_from(["a", "A", " b", "B ", "c", "ß", "SS", "\u03a3", "\u03c2", "\u03c3"]), max_size=8))

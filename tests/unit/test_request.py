@@ -62,7 +62,7 @@ def raw(method: Any, path: Any, **more: Any) -> httpx.Request:
 # Arguments of the typed methods
 
 GET_AGENT: Act = lambda c, bad: c.agents.get(bad)  # noqa: E731 - a table of calls reads best as lambdas
-HISTORY: Act = lambda c, bad: c.signals.history(chain=56, start=bad).first()  # noqa: E731
+HISTORY: Act = lambda c, bad: c.signals.history(chain=56, since=bad).first()  # noqa: E731
 UPDATE_RISK: Act = lambda c, bad: c.agents.update("a1", risk=bad)  # noqa: E731
 LATEST: Act = lambda c, bad: c.signals.latest(chain=56, min_confidence=bad)  # noqa: E731
 
@@ -140,15 +140,15 @@ REFUSED: list[tuple[str, Act, list[Any]]] = [
         [1.0, "5", True, math.nan, [5]],
     ),
     (
-        "start",
+        "since",
         HISTORY,
         [
             *(datetime.min, math.nan, math.inf, -math.inf, -1, -0.5, 253402300800, 10**400, DIGITS, 1e300),
             *("2024-01-01", "1700000000", True, [1], timedelta(days=1)),
         ],
     ),
-    (r"set start to datetime\.now\(UTC\), or call astimezone\(\)", HISTORY, [datetime(2024, 1, 2, 3, 4)]),
-    ("end is a date without a time", lambda c, bad: c.signals.history(chain=56, end=bad), [date(2024, 1, 1)]),
+    (r"set since to datetime\.now\(UTC\), or call astimezone\(\)", HISTORY, [datetime(2024, 1, 2, 3, 4)]),
+    ("until is a date without a time", lambda c, bad: c.signals.history(chain=56, until=bad), [date(2024, 1, 1)]),
     ("risk must be a Risk or a dict, not", UPDATE_RISK, [5, "risk", [], Risk]),
     ("stop_loss_pct must be a number", UPDATE_RISK, [{"stop_loss_pct": "5%"}, {"stop_loss_pct": "5"}]),
     ("no field 5", UPDATE_RISK, [{5: 5}]),
@@ -185,7 +185,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
             "chain=56&limit=3&min_confidence=0.5",
         ),
         (
-            lambda c: c.signals.history(chain=whole(56), start=whole(1), end=real(2.5), limit=few(7)).first(),
+            lambda c: c.signals.history(chain=whole(56), since=whole(1), until=real(2.5), limit=few(7)).first(),
             "chain=56&from=1&to=2&limit=1",
         ),
         (lambda c: list(c.trades.list(limit=few(7), max_items=whole(3))), "limit=3"),
@@ -217,9 +217,9 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 def test_nat_is_no_time() -> None:
     nat = pytest.importorskip("pandas").NaT
-    refused(HISTORY, nat, r"start is NaT \(not a time\)")
+    refused(HISTORY, nat, r"since is NaT \(not a time\)")
     refused(lambda c, bad: c.signals.stream(chain=56, since=bad), nat, "since is NaT")
-    with pytest.raises(InvalidArgumentError, match="end is NaT"):
+    with pytest.raises(InvalidArgumentError, match="until is NaT"):
         _market.history_filter(None, nat, None)
 
 
@@ -240,9 +240,9 @@ def test_a_zone_that_knows_no_offset_is_as_naive() -> None:
 
 def test_a_period_has_its_start_first() -> None:
     day = datetime(2024, 1, 2, tzinfo=UTC)
-    act: Act = lambda c, span: c.signals.history(chain=56, start=span[0], end=span[1]).first()  # noqa: E731
+    act: Act = lambda c, span: c.signals.history(chain=56, since=span[0], until=span[1]).first()  # noqa: E731
     for start, end in ((day, 1704153599), (1, 0), (day, day - timedelta(seconds=1))):
-        refused(act, (start, end), "start is later than end")
+        refused(act, (start, end), "since is later than until")
     for span, query in (((None, None), ""), ((1, None), "&from=1"), ((day, day), "&from=1704153600&to=1704153600")):
         assert sent(act, span).url.query.decode() == f"chain=56{query}&limit=1"
 

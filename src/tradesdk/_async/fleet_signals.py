@@ -185,7 +185,7 @@ class AsyncFleetSignals(AsyncConnected):
             items = [lost(behind, "the fleet no longer keeps them, and without client= the history was not read")]
         else:
             history = self._client.signals.history(
-                chain=self.chain, start=int(behind.start), end=int(behind.end) + 1, max_items=MOST_MISSED + 1
+                chain=self.chain, since=int(behind.start), until=int(behind.end) + 1, max_items=MOST_MISSED + 1
             )
             found = []
             try:

@@ -48,14 +48,14 @@ class AsyncPreviews(Generic[R]):
         self,
         tokens: Sequence[str],
         *,
-        start: datetime | float | None = None,
-        end: datetime | float | None = None,
+        since: datetime | float | None = None,
+        until: datetime | float | None = None,
         signal_type: SignalType | None = None,
         max_price: Usd | None = None,
         purchase: str | None = None,
     ) -> R:
         """The signals of 1 to 5 tokens in a period (`POST /v1/signal-history`, $0.05 a token)."""
-        request = market.signal_history(tokens, start, end, signal_type)
+        request = market.signal_history(tokens, since, until, signal_type)
         return await self._ask(request, max_price, purchase)
 
     async def token_prices(

@@ -182,11 +182,11 @@ def settings(name: str, model: type[M], value: M | Mapping[str, Any] | None) -> 
     return value.model_dump(mode="json", exclude_none=True)
 
 
-def period(start: datetime | float | None, end: datetime | float | None) -> tuple[int | None, int | None]:
-    first, last = moment("start", start), moment("end", end)
+def period(since: datetime | float | None, until: datetime | float | None) -> tuple[int | None, int | None]:
+    first, last = moment("since", since), moment("until", until)
     if first is not None and last is not None and first > last:
         raise InvalidArgumentError(
-            "start is later than end", hint="set start to the earlier time, and end to the later"
+            "since is later than until", hint="set since to the earlier time, and until to the later"
         )
     return first, last
 

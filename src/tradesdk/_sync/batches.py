@@ -111,8 +111,8 @@ class Batches:
         self,
         tokens: Iterable[str],
         *,
-        start: datetime | float | None = None,
-        end: datetime | float | None = None,
+        since: datetime | float | None = None,
+        until: datetime | float | None = None,
         signal_type: SignalType | None = None,
         size: int = MAX_BATCH,
         job: str | None = None,
@@ -120,8 +120,8 @@ class Batches:
         max_total: Usd | None = None,
     ) -> BatchRun[TokenResults[TokenSignals]]:
         """Signals of tokens in a period: $0.05 a token (`POST /v1/signal-history`); filters as in the single call."""
-        market.history_filter(start, end, signal_type)  # without tokens no request checks it
-        ask = partial(market.signal_history, start=start, end=end, signal_type=signal_type)
+        market.history_filter(since, until, signal_type)  # without tokens no request checks it
+        ask = partial(market.signal_history, since=since, until=until, signal_type=signal_type)
         return self._run(market.distinct(tokens), ask, size, job, max_price, max_total)
 
     def token_prices(

@@ -268,8 +268,8 @@ class MarketClient(BaseClient):
         self,
         tokens: Sequence[str],
         *,
-        start: datetime | float | None = None,
-        end: datetime | float | None = None,
+        since: datetime | float | None = None,
+        until: datetime | float | None = None,
         signal_type: SignalType | None = None,
         max_price: Usd | None = None,
         purchase: str | None = None,
@@ -278,11 +278,11 @@ class MarketClient(BaseClient):
 
         Args:
             tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case.
-            start: not before this moment: an aware datetime, or Unix seconds (`startDate` on the wire).
-            end: not after this moment, the same way (`endDate` on the wire).
+            since: not before this moment: an aware datetime, or Unix seconds (`startDate` on the wire).
+            until: not after this moment, the same way (`endDate` on the wire).
             signal_type: only signals of this type; `ALL` for every type.
         """
-        request = market.signal_history(tokens, start, end, signal_type)
+        request = market.signal_history(tokens, since, until, signal_type)
         return self._buy(request, max_price, purchase)
 
     def token_prices(

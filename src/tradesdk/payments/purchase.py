@@ -89,7 +89,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
     lost: APIError | None = None  # the error of the last submission
     data: Any = None  # what the answer contains
     reply: bytes | None = None  # the answer for the caller
-    asked: tuple[str, int] | None = None  # the expired signature that was resent: the service keeps no answer for it
+    resent: tuple[str, int] | None = None  # the expired signature that was resent: the service keeps no answer for it
     proves = True  # whether a refusal by a budget may still ask the witness
     since = math.inf  # an unnamed payment signed before this time is another purchase; one signed by this call never is
 
@@ -194,7 +194,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                     # purchase could be paid a second time.
                     found = yield Write(found, Redate(owner=owner, now=at.local))
                     payment = found.payment
-                if step is NextStep.ASK and asked == (payment.id, payment.signatures):
+                if step is NextStep.ASK and resent == (payment.id, payment.signatures):
                     step = NextStep.SIGN
                 if step is NextStep.REFUSE or (step is NextStep.SIGN and resumed is not None):
                     raise blocking_error(payment)
@@ -313,7 +313,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                     break
                 if not tries.signs:
                     raise lost
-                asked = (payment.id, payment.signatures)
+                resent = (payment.id, payment.signatures)
                 break
     except Exception as error:  # ours, or `Ended`
         yield from close(error)

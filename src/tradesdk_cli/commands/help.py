@@ -9,7 +9,7 @@ import typer
 
 from tradesdk_cli.cli.group import TradeGroup, Verbs, global_options
 from tradesdk_cli.cli.topics import TOPICS, topic
-from tradesdk_cli.errors import UsageProblem, placed
+from tradesdk_cli.errors import TRADE, UsageProblem, placed
 from tradesdk_cli.next_steps import IN_TRADE
 from tradesdk_cli.text import one_line
 
@@ -48,7 +48,7 @@ def help(
         error = TradeError("", code=cast("ErrorCode", name))
         formatter = ctx.make_formatter()
         formatter.write_text(f"{name}: {error.meaning}")
-        formatter.write_text(f"next: {placed(next_step(error), 'trade')}")
+        formatter.write_text(f"next: {placed(next_step(error, lister=f'{TRADE} agents list, for example'), 'trade')}")
         print(formatter.getvalue().strip("\n"))
     elif requested[0] in root.commands:
         with root.make_context("trade", [*requested, "--help"], obj=ctx.obj) as context:

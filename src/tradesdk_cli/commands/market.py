@@ -84,8 +84,8 @@ def history(
 ) -> None:
     """Buy past signals of tokens, at most 100 each: $0.05 a token."""
     # The same command a little later is the same request, and is not paid for twice.
-    start, end = run.period(since, until, whole_minutes=True)
-    buy(run, terms, "history", tokens, start=start, end=end, signal_type=signal)
+    first, last = run.period(since, until, whole_minutes=True)
+    buy(run, terms, "history", tokens, since=first, until=last, signal_type=signal)
 
 
 _of_tokens(

@@ -84,7 +84,7 @@ def history(
     address = token if token is not None and token[:2].lower() == "0x" else None
     keep = keeping(None if address else token, direction=direction, min_confidence=min_confidence)
     start, end = run.period(since, until)
-    filters = {"chain": chain, "token_address": address, "start": start, "end": end}
+    filters = {"chain": chain, "token_address": address, "since": start, "until": end}
     found = Source("signals", run.client.signals.history, filters, keep)
     show_list(run, SIGNALS, walk, found, empty="no signals like this")
 

@@ -89,8 +89,8 @@ def walk_of(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"limit": given.get("limit", FEW_ROWS), "cursor": opened(given.get("cursor"))}
 
 
-_ARGUMENTS = {"limit": "limit", "since": "start", "until": "end", "signal_type": "signal_type", "sort_by": "sort_by"}
-"""Arguments of a purchase, by the SDK's names."""
+_ARGUMENTS = ("limit", "since", "until", "signal_type", "sort_by")
+"""Arguments of a purchase besides its tokens."""
 
 
 def call_of(given: Mapping[str, Any]) -> Call:
@@ -98,8 +98,8 @@ def call_of(given: Mapping[str, Any]) -> Call:
 
     data, tokens = given["data"], given.get("tokens", ())
     takes = Call(data).takes
-    for name, argument in _ARGUMENTS.items():
-        if name in given and argument not in takes:
+    for name in _ARGUMENTS:
+        if name in given and name not in takes:
             raise own("invalid_arguments", f"{name} is not an argument of {data}")
     if bool(tokens) != ("tokens" in takes):
         raise own("invalid_arguments", f"{data} takes no tokens" if tokens else f"{data} needs tokens")
@@ -108,7 +108,7 @@ def call_of(given: Mapping[str, Any]) -> Call:
     if any("," in token or ":" in token for token in tokens):
         raise own("invalid_arguments", "tokens: one symbol or address each")
     read = {name: given.get(name) for name in _ARGUMENTS} | {name: moment(name, given) for name in ("since", "until")}
-    return Call(data, tokens, {argument: read[name] for name, argument in _ARGUMENTS.items() if argument in takes})
+    return Call(data, tokens, {name: value for name, value in read.items() if name in takes})
 
 
 def body_of(given: Mapping[str, Any]) -> dict[str, Any]:

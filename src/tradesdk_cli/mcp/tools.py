@@ -201,8 +201,8 @@ class Toolbox:
         pager = signals.history(
             chain=chain,
             token_address=given.get("token_address"),
-            start=moment("since", given),
-            end=moment("until", given),
+            since=moment("since", given),
+            until=moment("until", given),
             **walk_of(given),
         )
         return _page(await pager.page())

@@ -39,7 +39,7 @@ def plot_token(run: Run, symbol: str, chain: int | None, wanted: Wanted) -> None
     known = False
     for number in chains:
         address = _address(run, symbol, number)
-        of_token: dict[str, Any] = {"chain": number, "token_address": address, "start": start, "end": end}
+        of_token: dict[str, Any] = {"chain": number, "token_address": address, "since": start, "until": end}
         pager = run.client.signals.history(**of_token, limit=min(_PAGE, wanted.limit), max_items=wanted.limit)
         rows = [] if address is None else sorted(wire_all(pager), key=lambda row: row["timestamp"])
         if rows:

@@ -66,7 +66,7 @@ async def bought(market: AsyncMarketClient) -> None:
     assert_type(signals.receipt, Receipt | None)
     assert_type(signals.charged, bool | Literal["unknown"])
     assert_type(signals.quote.price, Decimal)
-    await market.signal_history(["ETH"], start=datetime.now(), end=5.5, signal_type="WAITING FOR SIGNAL")
+    await market.signal_history(["ETH"], since=datetime.now(), until=5.5, signal_type="WAITING FOR SIGNAL")
     assert_type(await market.signal_history(["ETH"]), MarketResult[TokenResults[TokenSignals]])
     prices = await market.token_prices(("ETH",), max_price="0.05", purchase="today")
     assert_type(prices, MarketResult[TokenResults[TokenPrice]])
@@ -92,7 +92,7 @@ async def bought(market: AsyncMarketClient) -> None:
 
 async def tried(market: AsyncMarketClient) -> None:
     assert_type(await market.dry_run.token_signals(["ETH"], limit=5, max_price="1"), DryRun)
-    assert_type(await market.dry_run.signal_history(["ETH"], start=5), DryRun)
+    assert_type(await market.dry_run.signal_history(["ETH"], since=5), DryRun)
     assert_type(await market.dry_run.token_prices(["ETH"]), DryRun)
     assert_type(await market.dry_run.token_win_rate(["ETH"]), DryRun)
     assert_type(await market.dry_run.token_avg_prices(["ETH"]), DryRun)
@@ -166,7 +166,7 @@ async def opened(signer: Signer, store: Ledger, http: httpx.AsyncClient, clock: 
 
 async def quoted(market: AsyncMarketClient) -> None:
     assert_type(await market.quote.token_signals(["ETH", TokenQuery("BRETT")], limit=5), Quote)
-    assert_type(await market.quote.signal_history(["ETH"], start=5, end=6, signal_type="BUY"), Quote)
+    assert_type(await market.quote.signal_history(["ETH"], since=5, until=6, signal_type="BUY"), Quote)
     assert_type(await market.quote.token_prices(["ETH"]), Quote)
     assert_type(await market.quote.token_win_rate(["ETH"]), Quote)
     assert_type(await market.quote.token_avg_prices(["ETH"]), Quote)
@@ -191,7 +191,7 @@ async def batched(market: AsyncMarketClient, symbols: set[str]) -> None:
         AsyncBatchRun[TokenResults[TokenSignals]],
     )
     assert_type(
-        market.batches.signal_history(symbols, start=5, signal_type="SELL"), AsyncBatchRun[TokenResults[TokenSignals]]
+        market.batches.signal_history(symbols, since=5, signal_type="SELL"), AsyncBatchRun[TokenResults[TokenSignals]]
     )
     assert_type(market.batches.token_win_rate(symbols), AsyncBatchRun[TokenResults[TokenWinRate]])
     assert_type(market.batches.token_avg_prices(symbols), AsyncBatchRun[TokenResults[TokenAvgPrices]])
@@ -208,7 +208,7 @@ async def refused(market: AsyncMarketClient) -> None:
     quote = await market.quote.token_prices(["ETH"])
     await market.token_prices(["ETH"], max_price=quote.amount)  # type: ignore[arg-type]  # micro-dollars
     await market.token_prices([TokenQuery("ETH", 5)])  # type: ignore[list-item]  # only signals have limits
-    await market.signal_history(["ETH"], start="2026-01-01")  # type: ignore[arg-type]  # text for a time
+    await market.signal_history(["ETH"], since="2026-01-01")  # type: ignore[arg-type]  # text for a time
     await market.signal_history(["ETH"], signal_type="HOLD")  # type: ignore[arg-type]  # not one of the four
     await market.top_performers("roi")  # type: ignore[arg-type]  # it is ROI
     await market.top_performers()  # type: ignore[call-arg]  # by what?

@@ -117,7 +117,7 @@ async def trades(client: AsyncTradeClient) -> None:
 
 async def signals(client: AsyncTradeClient, since: datetime) -> None:
     assert_type(await client.signals.latest(chain=8453, limit=10, min_confidence=0.5), list[Signal])
-    assert_type(client.signals.history(chain=56, token_address="0x", start=since, end=1767225600), AsyncPager[Signal])
+    assert_type(client.signals.history(chain=56, token_address="0x", since=since, until=1767225600), AsyncPager[Signal])
     direction: str = (await client.signals.latest(chain=8453))[0].direction
     assert direction
 
@@ -198,7 +198,7 @@ async def refused(client: AsyncTradeClient, agent: Agent) -> None:
     client.signals.stream(chain=56, direction="buy")  # type: ignore[call-overload]  # it is BUY
     await client.agents.update("id", chain_id=56)  # type: ignore[call-arg]  # an agent cannot change its chain
     await client.signals.latest()  # type: ignore[call-arg]  # no chain
-    client.signals.history(chain=56, start="2026-01-01")  # type: ignore[arg-type]  # text for a time
+    client.signals.history(chain=56, since="2026-01-01")  # type: ignore[arg-type]  # text for a time
     client.trades.list(page=2)  # type: ignore[call-arg]  # cursors, not page numbers
     print(agent.stats.total_trades)  # type: ignore[union-attr]  # there are none after a create
     print((await client.signals.latest(chain=56)).first())  # type: ignore[attr-defined]  # a list, not a pager

@@ -45,8 +45,8 @@ class SignalsResource(Resource):
         *,
         chain: int,
         token_address: str | None = None,
-        start: datetime | float | None = None,
-        end: datetime | float | None = None,
+        since: datetime | float | None = None,
+        until: datetime | float | None = None,
         limit: int | None = None,
         cursor: str | None = None,
         max_items: int | None = None,
@@ -56,13 +56,13 @@ class SignalsResource(Resource):
         Args:
             chain: 8453 (Base) or 56 (BNB Chain).
             token_address: only signals of this token.
-            start: not before this moment: an aware datetime, or Unix seconds (`from` on the wire).
-            end: not after this moment: an aware datetime, or Unix seconds (`to` on the wire).
+            since: not before this moment: an aware datetime, or Unix seconds (`from` on the wire).
+            until: not after this moment: an aware datetime, or Unix seconds (`to` on the wire).
             limit: items per page, 1 to 100 (default 100).
             cursor: where to start: a page's `next_cursor`.
             max_items: at most this many items in total.
         """
-        first, last = period(start, end)
+        first, last = period(since, until)
         query = {
             "chain": checked_chain("chain", chain),
             "token_address": optional_identifier("token_address", token_address),
