@@ -12,6 +12,7 @@ import pytest
 import tradesdk
 from tradesdk import Agent, AsyncTradeClient, Budget, Ledger, MarketClient, Signal, SystemClock, TradeClient, models
 from tradesdk.models._base import Model
+from tradesdk_mock import MockClock, MockService
 
 from ._answers import KEY, agent
 from ._rows import each_of
@@ -20,13 +21,14 @@ URL = "http://127.0.0.1:1"
 
 
 def parts() -> list[Any]:
-    """The clients, and what hangs on them."""
+    """The clients, and what hangs on them; parts of the mock."""
     market = MarketClient(base_url=URL, budget=Budget.unlimited(), ledger=Ledger.memory())
     found: list[Any] = [TradeClient(api_key=KEY, base_url=URL), AsyncTradeClient(api_key=KEY, base_url=URL), market]
     for client in list(found):
         names = [name for name in dir(client) if not name.startswith("_")]
         found += [value for name in names if not inspect.ismethod(value := getattr(client, name))]
-    return [*found, SystemClock(), found[0].agents.list(), found[0].signals.stream(chain=8453)]
+    mocked = MockClock(5), MockService(clock=MockClock(5)).payments
+    return [*found, SystemClock(), found[0].agents.list(), found[0].signals.stream(chain=8453), *mocked]
 
 
 def test_nothing_is_shown_by_its_place_in_memory() -> None:

@@ -56,6 +56,9 @@ class MockClock:
         if start is not None:
             self.move(freeze=True, set=start, allow_backwards=True)
 
+    def __repr__(self) -> str:
+        return f"<MockClock at {self.now():.3f}{', frozen' * self._frozen}>"
+
     def now(self) -> float:
         """The current time in Unix seconds."""
         with self._lock:

@@ -33,6 +33,9 @@ class MockPayments:
     def __init__(self, world: World) -> None:
         self._world = world
 
+    def __repr__(self) -> str:
+        return f"<MockPayments of seed {self._world.seed}>"
+
     @property
     def pay_to(self) -> str:
         """The address that receives payments; it follows from the seed."""
