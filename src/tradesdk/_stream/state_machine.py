@@ -315,7 +315,7 @@ class StreamState:
             self._reports.invalid(item)
 
     def silence(self, what: str = "nothing came") -> str:
-        """Why the connection counts as dead."""
+        """Why the connection is given up."""
         if self._is_stale:
             return f"the heartbeats are {self._lag:.0f} s old, which is more than {self.watchdog.limit:.0f} s"
         return f"{what} for {self.watchdog.limit:.0f} s"

@@ -33,7 +33,7 @@ class Watchdog:
         self._idle_timeout = idle_timeout
         self._random = random
         self.limit = idle_timeout
-        """Seconds without an event after which a connection counts as dead."""
+        """Seconds without an event after which a connection is given up."""
         self._intervals: deque[float] = deque(maxlen=_LEARNED_FROM)
         self._silent = 0  # connections in a row that ended in silence without a single heartbeat
         self._hopeless = 0

@@ -160,10 +160,10 @@ class Payment:
             and day that has begun before.
         counted: micro-dollars, the largest amount that was signed for this nonce. It counts in budgets until it is
             proven that it was not taken. A receipt of a smaller amount proves that one; the rest stays held.
-        created: when it was first signed or, if the wallet was empty then, when the service first said something else:
-            Unix seconds, by the local clock.
-        updated: when its stage last changed, it was signed, or it was proven before it had an answer: Unix seconds, by
-            the local clock.
+        created: when it was first signed, in Unix seconds by the local clock. If the wallet was empty then, it is when
+            the service first gave another response.
+        updated: when it was last signed, got another stage, or was proven without an answer, in Unix seconds by the
+            local clock.
         header: the signed payment as it is sent; None if it was not sent, and once its outcome is known.
         submissions: how many times it may have reached the service; the first time, perhaps only a node that asks a
             contract wallet about it. After a proof that it was unpaid and a new signature, it counts from there. At

@@ -99,7 +99,7 @@ def longest_validity(requirement: Requirement, max_validity: int) -> int:
 def validity(requirement: Requirement, max_validity: int, *, local: float, service: float, latest: float) -> int:
     """The `validBefore` to sign: at most `max_validity` seconds ahead, by the local clock and by the service's.
 
-    So a service whose clock is ahead has less time; too little, if it is further ahead than the validity.
+    So a service whose clock is ahead has less time, and too little if it is ahead by more than the validity.
     """
     until = min(int(service) + longest_validity(requirement, max_validity), int(local) + max_validity)
     if until - int(latest) < SHORTEST or local - service > MAX_DIFFERENCE:

@@ -150,7 +150,7 @@ class AsyncSignalsResource(AsyncResource):
             heartbeats: also yield `Heartbeat`.
             unknown_events: also yield `UnknownEvent`: events of types that this version does not know.
             reports: also yield `Gap`, `PositionReset`, `InvalidEvent`, `Connected` and `Disconnected`, in order.
-            idle_timeout: seconds without an event after which the connection counts as dead. Once the interval of the
+            idle_timeout: seconds without an event after which the connection is given up. Once the interval of the
                 heartbeats is known, three times that interval.
             settle: seconds that the history may be late. After a disconnect nothing newer is yielded before that.
             recovery_timeout: seconds to keep trying when the history fails after a disconnect; then a `Gap` follows.

@@ -188,8 +188,10 @@ class Submit:
         run: Sum | None,
         other: Payment | None = None,
     ) -> LedgerRow | PaymentRefusedError | None:
-        """The row with it, claimed, and the settings that it sets: the first recipient of an origin, the first secret
-        of a payer, who asks for an empty wallet. Or the refusal, or None if another call was faster.
+        """The claimed row with the signature, or the refusal, or None if another call was faster.
+
+        The row has the settings that are to be written: the first recipient of an origin, the first secret of a payer,
+        and which purchase asks for an empty wallet.
 
         `row`: what is found for the purchase now. `run`: what the other payments of its run count. `other`: a payment
         of another wallet, by the same name, that may have been taken.

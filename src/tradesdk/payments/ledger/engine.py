@@ -55,7 +55,7 @@ class Transaction(Protocol):
 
 
 class Late(NamedTuple):
-    """The end of a call that could not be written, to write later. It may be written already; twice is harmless."""
+    """The end of a call, which could not be written and is written later. Writing it twice does no harm."""
 
     payment_id: str
     signatures: int

@@ -154,9 +154,9 @@ class PostgresTransaction:
         self._engine.ending = True
         if self._begun:
             self._engine.link.ask([*self._changes, _COMMIT])
-        elif self._expected is not None:  # If the response was lost and it runs again, the row has changed already.
+        elif self._expected is not None:  # Not when it runs again after a lost response: the row has changed then.
             statement, values = self._expected
-            # It fails, and the transaction with it, if it is not so.
+            # A division by zero ends the transaction if the row is not as expected.
             as_expected = f"SELECT 1 / (EXISTS ({statement}) AND {_IS_KNOWN})::int", values
             self._again([self._engine.lock, as_expected, *self._changes])  # a round trip is a transaction
 

@@ -36,7 +36,7 @@ def latest_end(now: float) -> int:
 def times(now: float, since: float, over: float) -> tuple[float, ...]:
     """The parameters of `schema.FIND` after the fingerprint.
 
-    An answer from further in the future was written before the clock was set back, so its age is unknown.
+    If an answer is dated further in the future than that, the clock was set back since, and its age is unknown.
     """
     return since, math.floor(over), latest_end(now), now - REPLY_AGE, now + _SLACK
 
@@ -102,7 +102,7 @@ def empty_of(payer: str, origin: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EmptyWallet:
-    """The service said last that a wallet has too little money. One purchase asks again for all.
+    """The service said, the last time, that a wallet has too little money. One purchase asks it again, for all of them.
 
     Attributes:
         payment: the id of the payment of the purchase that asks.
@@ -129,7 +129,7 @@ class EmptyWallet:
     def refusal(
         self, payment_id: str | None, now: float, *, payer: str, service: str, amount: int
     ) -> PaymentRefusedError | None:
-        """The refusal of a purchase while another one asks. A try in the future is by a clock that was ahead."""
+        """The refusal while another purchase asks. If the last try is in the future, the clock was set back."""
         if self.payment == payment_id or abs(now - self.tried) >= ASKED_FOR:
             return None
         since = datetime.fromtimestamp(self.since, UTC)

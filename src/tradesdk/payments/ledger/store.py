@@ -200,8 +200,8 @@ class Ledger:
         """What a call has to know before it requests anything, in one read.
 
         The earlier payment is the one with the `payment_id`, or the newest for the same purchase that a call continues,
-        or whose answer it gets. None that was never signed, unless a call may be about to. With a name any other,
-        forever. Without a name:
+        or whose answer it gets. A payment that was never signed counts only while a call may be about to sign it. With
+        a name, any other payment of that name counts, forever. Without a name:
 
         - one that asks whether an empty wallet was funded;
         - any that has no answer, unless a person says that it was paid, and `created` at `since` or later, or valid
