@@ -7,7 +7,7 @@ from dataclasses import replace
 from tradesdk._values.payment import Payment, PaymentStage, Receipt, SignedHeader
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger.changes import Record, Submit
-from tradesdk.payments.ledger.rules import UNITS, place
+from tradesdk.payments.ledger.rules import UNITS, unit_numbers
 from tradesdk.payments.ledger.schema import to_row
 from tradesdk.payments.ledger.store import Ledger
 from tradesdk.payments.state_machine import DELIVERED, Report
@@ -69,5 +69,5 @@ def past(size: int, apart: float) -> tuple[list[list[object]], list[tuple[str, i
         replace(payment(NOW - apart * (size - number)), stage=PaymentStage.ANSWERED, paid=True, counted=60_000)
         for number in range(size)
     ]
-    sums = Counter(at for one in paid for at in zip(UNITS, place(one.counts_until), strict=True))
+    sums = Counter(at for one in paid for at in zip(UNITS, unit_numbers(one.counts_until), strict=True))
     return [[*to_row(one), None, 0.0] for one in paid], [(*at, 60_000 * times, 0) for at, times in sums.items()]

@@ -49,12 +49,12 @@ def create_tables(url: str | None = None, *, schema: str = SCHEMA) -> bool:
         FleetError: the server cannot be used, or some tables are missing.
         LedgerError: the tables of the ledger are empty although there were payments, or are of another release.
     """
-    place = server(url, schema)
+    database = server(url, schema)
     from ._fleet.tables import create
     from .payments.ledger.postgres import tables
     from .payments.ledger.store import Ledger
 
-    made = create(place, list(tables()))
+    made = create(database, list(tables()))
     if not made:
         with Ledger.postgres(url, schema=schema) as ledger:
             ledger.history(limit=1)
@@ -75,7 +75,7 @@ def status(url: str | None = None, *, schema: str = SCHEMA) -> FleetStatus:
         ConfigError: the URL or the schema cannot be used, or psycopg is not installed.
         FleetError: the server cannot be used, or has no tables.
     """
-    place = server(url, schema)
+    database = server(url, schema)
     from ._fleet.status import status
 
-    return status(place)
+    return status(database)

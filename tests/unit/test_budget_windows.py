@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tradesdk import Budget, Ledger, Receipt
 from tradesdk.payments import BudgetDetails, ReasonCode
-from tradesdk.payments.ledger.rules import Sums, place, refusal
+from tradesdk.payments.ledger.rules import Sums, refusal, unit_numbers
 
 from ._ledger import draft, submitted, told
 
@@ -66,7 +66,7 @@ Sources = Callable[[list[Paid], datetime], Sums]
 def from_sums(payments: list[Paid], now: datetime) -> Sums:
     units: tuple[dict[int, tuple[int, int]], ...] = ({}, {}, {})
     for one in payments:
-        for sums, at in zip(units, place(int(one.end.timestamp())), strict=True):
+        for sums, at in zip(units, unit_numbers(int(one.end.timestamp())), strict=True):
             counted, held = sums.get(at, (0, 0))
             sums[at] = counted + one.amount, held + (not one.proven) * one.amount
     return Sums(now.timestamp(), units)

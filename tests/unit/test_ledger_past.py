@@ -10,7 +10,7 @@ from tradesdk import Budget, Ledger, PaymentRefusedError, PaymentStage
 from tradesdk.payments import ReasonCode
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.engine import SqliteTransaction, Transaction
-from tradesdk.payments.ledger.rules import UNITS, place
+from tradesdk.payments.ledger.rules import UNITS, unit_numbers
 from tradesdk.payments.ledger.schema import to_row
 
 from .._rows import each_of
@@ -50,7 +50,7 @@ def fill(ledger: Ledger, payments: int, last: float, apart: float) -> None:
         answered = {"stage": "answered", "code": "delivered"} if number % 2 else {"stage": "sent", "code": "rejected"}
         changes = {"id": name, "fingerprint": name, "counts_until": end, **answered}
         rows.append([*(values | changes).values(), None, 0.0])
-        counted.update(zip(UNITS, place(end), strict=True))
+        counted.update(zip(UNITS, unit_numbers(end), strict=True))
 
     def add(db: Transaction) -> None:
         assert isinstance(db, SqliteTransaction)

@@ -38,10 +38,10 @@ class AsyncFleetRateLimiter(AsyncConnected):
     ) -> None:
         flags(wrong_setting, alone=alone)
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
-        place = server(url, schema)
+        database = server(url, schema)
         from .._fleet.rate import SharedWindow  # needs psycopg, an extra
 
-        self._window = SharedWindow(place, clock or SystemClock(), alone=alone)
+        self._window = SharedWindow(database, clock or SystemClock(), alone=alone)
 
     @property
     def rate_limit(self) -> RateLimit | None:

@@ -69,11 +69,11 @@ class AsyncFleetRelay(AsyncConnected):
         settings.instance("client", client, AsyncTradeClient, "an AsyncTradeClient")
         self.chain = checked_chain("chain", chain)
         lease, keep = seconds("lease", lease, least=0.1, most=3600), seconds("keep", keep, least=3600)
-        place = server(url, schema)
+        database = server(url, schema)
         from .._fleet.signals import Relay  # needs psycopg, an extra
 
         self._client = client
-        self._relay = Relay(place, self.chain, client.base_url, lease=lease, keep=keep)
+        self._relay = Relay(database, self.chain, client.base_url, lease=lease, keep=keep)
         self._lease = lease
         self._interruptible = AsyncInterruptible()
 

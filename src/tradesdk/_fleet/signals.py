@@ -74,8 +74,8 @@ def _source(chain: int, service: str) -> str:
     return f"{chain} {service}"
 
 
-def _channel(place: Server) -> str:
-    return f"{place.schema} signals"[:63]
+def _channel(database: Server) -> str:
+    return f"{database.schema} signals"[:63]
 
 
 def once(link: MemberLink, key: str) -> bool:
@@ -148,12 +148,12 @@ _RELEASE = "UPDATE relays SET until = clock_timestamp() WHERE source = $1 AND fe
 class Relay:
     """Stores the signals of a chain while it holds the lease, or waits for the lease."""
 
-    def __init__(self, place: Server, chain: int, service: str, *, lease: float, keep: float) -> None:
-        self.link = MemberLink(place, self._began)
+    def __init__(self, database: Server, chain: int, service: str, *, lease: float, keep: float) -> None:
+        self.link = MemberLink(database, self._began)
         self.fence: int | None = None
         self.since = 0.0
         """Where its stream has to begin, by the service's time."""
-        self._place, self._chain, self._source = place, chain, _source(chain, service)
+        self._database, self._chain, self._source = database, chain, _source(chain, service)
         self._lease, self._keep = lease, keep
         self._trim_at = 0.0
 
@@ -189,13 +189,13 @@ class Relay:
 
     def trim(self) -> None:
         """Delete old rows, on a connection of its own: signals are stored meanwhile."""
-        with closing(MemberLink(self._place)) as link:
+        with closing(MemberLink(self._database)) as link:
             values = (self._source, self.fence, self._keep, OVERLAP)
             link.run((_TRIM_SIGNALS, values), (_TRIM_GROUPS, ()), (_TRIM_ONCE, ()))
 
     def add(self, item: Stored) -> bool:
         """Store a signal or gap, or raise `LeaseLostError`. False if it was already stored."""
-        values = (self._source, self.fence, item.id, item.time, item.body, _channel(self._place))
+        values = (self._source, self.fence, item.id, item.time, item.body, _channel(self._database))
         (rows,) = self.link.run((_ADD, values))
         if not rows:
             raise LeaseLostError
@@ -293,14 +293,14 @@ class Member:
     """
 
     def __init__(
-        self, place: Server, chain: int, service: str, group: str | None, *, since: float | None, lease: float
+        self, database: Server, chain: int, service: str, group: str | None, *, since: float | None, lease: float
     ) -> None:
-        self.link = MemberLink(place, self._began)
+        self.link = MemberLink(database, self._began)
         self.items: deque[Stored] = deque()
         self.behind: Behind | None = None
         self.wait = 0.0
         self.unrelayed = False
-        self._place, self._source, self._since, self._lease = place, _source(chain, service), since, lease
+        self._database, self._source, self._since, self._lease = database, _source(chain, service), since, lease
         self._owner, self._at_once = ("", 1) if group else (self.link.member, AT_ONCE)
         self._who = (self._source, group or self.link.member)
         self._key = f"signals/{chain}/{group}" if group else f"signals/{chain}"
@@ -311,7 +311,7 @@ class Member:
         self._recent: deque[str] = deque(maxlen=10 * AT_ONCE)
 
     def _began(self, db: Connection) -> None:
-        db.run([(f'LISTEN "{_channel(self._place)}"', ())])
+        db.run([(f'LISTEN "{_channel(self._database)}"', ())])
 
     @property
     def descriptor(self) -> int:

@@ -159,13 +159,13 @@ _PARTS = {
 }
 
 
-def status(place: Server) -> FleetStatus:
+def status(database: Server) -> FleetStatus:
     """Read the status, each part by itself."""
-    with closing(MemberLink(place)) as link:
+    with closing(MemberLink(database)) as link:
         link.run((_NOW, ()))  # connects
         began = SystemClock().now()
-        ((now, version),), missing = link.run((_NOW, ()), (MISSING, (names_of(TABLES), f'"{place.schema}"')))
-        check(place, missing)
+        ((now, version),), missing = link.run((_NOW, ()), (MISSING, (names_of(TABLES), f'"{database.schema}"')))
+        check(database, missing)
         ahead = now - (began + SystemClock().now()) / 2
         found: dict[str, Any] = {}
         unread: dict[str, str] = {}
@@ -178,4 +178,4 @@ def status(place: Server) -> FleetStatus:
                 unread[name] = error.message
             else:
                 found[name] = tuple(made(*row) for row in rows)
-    return FleetStatus(place.shown, version, ahead, **found, unread=unread)
+    return FleetStatus(database.shown, version, ahead, **found, unread=unread)

@@ -23,15 +23,15 @@ _UNKNOWN = (
 _ANALYSIS = 600.0
 
 
-def create(place: Server, more: Sequence[str]) -> bool:
+def create(database: Server, more: Sequence[str]) -> bool:
     """Create the schema and all tables, and the tables in `more`, unless they exist. Returns whether it created any."""
     statements = [*more, *TABLES]
     names = names_of(statements)
-    schema = f'"{place.schema}"'
-    with closing(MemberLink(place)) as link:
+    schema = f'"{database.schema}"'
+    with closing(MemberLink(database)) as link:
         *_, missing, ((is_there,),) = link.run(
             ("BEGIN", ()),
-            ("SELECT pg_advisory_xact_lock(hashtext('tradesdk ' || ?))", (place.schema,)),
+            ("SELECT pg_advisory_xact_lock(hashtext('tradesdk ' || ?))", (database.schema,)),
             (MISSING, (names, schema)),
             ("SELECT to_regnamespace(?) IS NOT NULL", (schema,)),
         )
@@ -41,10 +41,10 @@ def create(place: Server, more: Sequence[str]) -> bool:
             link.run(*((statement, ()) for statement in statements), ("COMMIT", ()))
             return True
         link.run(("COMMIT", ()))
-        check(place, missing)
+        check(database, missing)
         (unknown,) = link.run((_UNKNOWN, (schema, names)))
     for (name,) in unknown:
-        with closing(MemberLink(place)) as link:
+        with closing(MemberLink(database)) as link:
             link.run((UNLIMITED, ()), (f"ANALYZE {name}", ()), patience=_ANALYSIS)
     return False
 
@@ -54,11 +54,11 @@ def names_of(statements: Sequence[str]) -> list[str]:
     return [name for one in statements for name in re.findall(r"CREATE TABLE (\w+)", one)]
 
 
-def check(place: Server, missing: Sequence[Row]) -> None:
+def check(database: Server, missing: Sequence[Row]) -> None:
     """Raise a `FleetError` if tables are missing."""
     if len(missing) >= len(names_of(TABLES)):
-        raise fleet_error(by_state("42P01", place))
+        raise fleet_error(by_state("42P01", database))
     if missing:
         lacks = ", ".join(name for (name,) in missing)
-        what = f"{place.shown} lacks tables of tradesdk in its schema {place.schema}: {lacks}"
+        what = f"{database.shown} lacks tables of tradesdk in its schema {database.schema}: {lacks}"
         raise FleetError(what, code="fleet_lost", hint="restore a backup")

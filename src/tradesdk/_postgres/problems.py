@@ -36,18 +36,18 @@ class UnusableServerError(Exception):
         self.hint = hint
 
 
-def problem(error: psycopg.Error, place: Server) -> UnusableServerError:
+def problem(error: psycopg.Error, database: Server) -> UnusableServerError:
     """What an error of psycopg means. Only the server's first line is shown: others may contain what was written."""
     state = error.sqlstate or ""
     text = printable(str(error).partition("\n")[0], 200)
     for known in (state, state[:2]):
         if known in _STATES:
-            return by_state(known, place, text)
+            return by_state(known, database, text)
     if state or not isinstance(error, psycopg.OperationalError):
-        what = f"{place.shown} failed: {text}" + (f" ({state})" if state else "")
+        what = f"{database.shown} failed: {text}" + (f" ({state})" if state else "")
         return UnusableServerError("failed", what, "see the log of that server")
     # A refused connection has no SQLSTATE. If its text is unknown, the server may be starting.
-    return by_state("28" if any(word in text for word in _REFUSED) else "08", place, text)
+    return by_state("28" if any(word in text for word in _REFUSED) else "08", database, text)
 
 
 _REFUSED = (
@@ -108,6 +108,6 @@ _STATES: dict[str, tuple[Kind, str, str]] = {
 }
 
 
-def by_state(state: str, place: Server, text: str = "") -> UnusableServerError:
+def by_state(state: str, database: Server, text: str = "") -> UnusableServerError:
     kind, what, hint = _STATES[state]
-    return UnusableServerError(kind, what.format(shown=place.shown, schema=place.schema, text=text), hint)
+    return UnusableServerError(kind, what.format(shown=database.shown, schema=database.schema, text=text), hint)

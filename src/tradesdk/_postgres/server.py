@@ -58,11 +58,11 @@ def server(url: str | None = None, schema: str = SCHEMA) -> Server:
     if not parts or not is_clear or any("@" in str(parts.get(name, "")) for name in ("host", "dbname")):
         raise ConfigError(f"{name} cannot be read: it must look like {_EXAMPLE}", code="invalid_fleet_url")
     host = printable(str(parts.get("host", "localhost")), 100)
-    place = f"{host}:{parts.get('port', 5432)}/{printable(str(parts.get('dbname', '')), 60)}"
+    address = f"{host}:{parts.get('port', 5432)}/{printable(str(parts.get('dbname', '')), 60)}"
     # The URL may set both. Without them, libpq would wait for minutes.
     options = {"connect_timeout": 2, "application_name": "tradesdk", **parts, "client_encoding": "UTF8"}
     hosts = tuple(Secret(make_conninfo("", **{**options, **each})) for each in _each_host(parts))
-    return Server(hosts, schema, f"postgresql://{place}")
+    return Server(hosts, schema, f"postgresql://{address}")
 
 
 def _each_host(parts: dict[str, Any]) -> list[dict[str, str]]:

@@ -44,25 +44,25 @@ def is_ours(schema: str) -> str:
     )
 
 
-def check_version(place: Server, version: int) -> None:
+def check_version(database: Server, version: int) -> None:
     if version < OLDEST * 10_000:
-        what = f"{place.shown} is PostgreSQL {version // 10_000}, and a fleet needs {OLDEST} or newer"
+        what = f"{database.shown} is PostgreSQL {version // 10_000}, and a fleet needs {OLDEST} or newer"
         raise UnusableServerError("version", what, "upgrade that server, or set another URL")
 
 
-def check(place: Server, answer: Row) -> None:
+def check(database: Server, answer: Row) -> None:
     """Check the row of `BEGIN`: whether the server can be trusted with payments."""
     *_, encoding, in_recovery, may_use, fsync, synchronous = answer
     if in_recovery:
-        raise by_state("25006", place)
+        raise by_state("25006", database)
     for setting, value in (("fsync", fsync), ("synchronous_commit", synchronous)):
         if value == "off":
-            what = f"{place.shown} has {setting} = off, so it may lose payments that it acknowledged"
+            what = f"{database.shown} has {setting} = off, so it may lose payments that it acknowledged"
             how = "ALTER SYSTEM SET fsync = on, and reload it" if setting == "fsync" else "remove that setting"
             raise UnusableServerError("not_durable", what, f"set {setting} = on at the server: {how}")
     if encoding != "UTF8":
-        what = f"{place.shown} is a database in {encoding}, and a fleet needs UTF8"
+        what = f"{database.shown} is a database in {encoding}, and a fleet needs UTF8"
         how = "create one: CREATE DATABASE fleet ENCODING 'UTF8' TEMPLATE template0"
         raise UnusableServerError("encoding", what, how)
     if not may_use:
-        raise by_state("42501", place, f"this user may not use the schema {place.schema}")
+        raise by_state("42501", database, f"this user may not use the schema {database.schema}")

@@ -101,11 +101,11 @@ class FleetSignals(Connected):
             raise InvalidArgumentError("manual_ack=True needs group=", hint='add group="bots", or leave manual_ack out')
         known = client.base_url if client is not None and base_url is None else base_url
         self._service = settings.base_url(known, allow_insecure=True)
-        place = server(url, schema)
+        database = server(url, schema)
         from .._fleet.signals import Member  # needs psycopg, an extra
 
         self.group, self._client, self._reports, self._manual_ack = group, client, reports, manual_ack
-        self._member = Member(place, self.chain, self._service, group, since=first, lease=lease)
+        self._member = Member(database, self.chain, self._service, group, since=first, lease=lease)
         self._interruptible = Interruptible()
         self._taken: str | None = None
         self._unrelayed = False

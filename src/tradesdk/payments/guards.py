@@ -122,9 +122,9 @@ def check_url(url: str) -> None:
     except ValueError:
         scheme, host = "", ""
     if not host or not (scheme == "https" or (scheme == "http" and is_loopback(host))):
-        place = printable(f"{scheme}://{host}", 200) if host else "the base URL"  # the rest may contain a password
+        where = printable(f"{scheme}://{host}", 200) if host else "the base URL"  # the rest may contain a password
         raise PaymentRefusedError(
-            f"{place} is neither https nor this machine, so nothing is paid there",
+            f"{where} is neither https nor this machine, so nothing is paid there",
             code="insecure_url",
         )
 
@@ -173,25 +173,25 @@ def _refused_resource(offer: Offer, requirement: Requirement, url: str) -> _Refu
     Behind a proxy, scheme and port may differ, and the host may be a private one: `localhost`, `app`, 10.0.0.5.
     """
     hint = "check the base URL; if it is correct, report the offer to the service"
-    requested, _ = _place(url) or ("", "")
-    places = {}
+    requested, _ = _host_and_path(url) or ("", "")
+    urls = {}
     for resource in (offer.resource, requirement.raw.get("resource")):
         named = resource.get("url") if isinstance(resource, dict) else resource
-        if not isinstance(named, str) or (place := _place(named)) is None:
+        if not isinstance(named, str) or (found := _host_and_path(named)) is None:
             continue
-        if not place[0] or not (place[0] == requested or _is_private(place[0])):
+        if not found[0] or not (found[0] == requested or _is_private(found[0])):
             message = f"the offer is for {printable(named, 200)}, and the request was to {printable(requested, 200)}"
             return _Refusal(6, "foreign_resource", message, hint)
-        places[place] = named
-    if len(places) > 1:
-        offered, inside = (printable(named, 200) for named in places.values())
+        urls[found] = named
+    if len(urls) > 1:
+        offered, inside = (printable(named, 200) for named in urls.values())
         message = f"the offer is for {offered}, and resource in the way to pay is {inside}"
         return _Refusal(6, "foreign_resource", message, hint)
     return None
 
 
-@lru_cache(maxsize=8)  # a service names the same places in every offer
-def _place(url: str) -> tuple[str, str] | None:
+@lru_cache(maxsize=8)  # a service names the same URLs in every offer
+def _host_and_path(url: str) -> tuple[str, str] | None:
     """Host and path of a URL, the host empty if it is invalid; None if it is no URL."""
     try:
         parts = urlsplit(url)

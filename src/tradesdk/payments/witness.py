@@ -72,7 +72,7 @@ def examine(payments: Sequence[Payment]) -> Questions:
         return [undecided(str(problem))] * len(payments)
     verdicts = [undecided("its payer or nonce cannot be read", block.number)] * len(payments)
     readable = [
-        place for place, one in enumerate(payments) if _ADDRESS.fullmatch(one.payer) and _WORD.fullmatch(one.nonce)
+        index for index, one in enumerate(payments) if _ADDRESS.fullmatch(one.payer) and _WORD.fullmatch(one.nonce)
     ]
     failures: list[NodeFailedError] = []
     for start in range(0, len(readable), AT_ONCE):
@@ -80,14 +80,14 @@ def examine(payments: Sequence[Payment]) -> Questions:
         answers: list[Any] = failures[-1:] * len(part)
         if len(failures) < MOST_FAILURES:
             try:
-                answers = yield from _ask(*(_state_call(payments[place], block) for place in part))
+                answers = yield from _ask(*(_state_call(payments[index], block) for index in part))
             except NodeFailedError as problem:
                 answers = [problem] * len(part)
-        for place, answer in zip(part, answers, strict=True):
+        for index, answer in zip(part, answers, strict=True):
             try:
-                verdicts[place] = _verdict(payments[place], _result(answer), block)
+                verdicts[index] = _verdict(payments[index], _result(answer), block)
             except NodeFailedError as problem:
-                verdicts[place] = undecided(str(problem), block.number)
+                verdicts[index] = undecided(str(problem), block.number)
                 if problem not in failures:
                     failures.append(problem)
     return verdicts

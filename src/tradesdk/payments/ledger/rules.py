@@ -235,7 +235,7 @@ UNITS = tuple(window.unit for window in WINDOWS)
 LIMITS_AT_A_TIME = tuple(window.limit for window in WINDOWS)
 
 
-def place(counts_until: int) -> tuple[int, ...]:
+def unit_numbers(counts_until: int) -> tuple[int, ...]:
     """The minute, day and month of UTC, since 1970, of the last second in which a payment counts."""
     return tuple(window.number(counts_until - 1) for window in WINDOWS)
 
@@ -246,7 +246,7 @@ def moved(before: Payment | None, after: Payment) -> dict[tuple[str, int], Sum]:
     for payment, sign in ((before, -1), (after, 1)):
         if payment is not None and payment.counted:
             spent, held = signed(payment)
-            for at in zip(UNITS, place(payment.counts_until), strict=True):
+            for at in zip(UNITS, unit_numbers(payment.counts_until), strict=True):
                 had, had_held = deltas.get(at, (0, 0))
                 deltas[at] = had + sign * spent, had_held + sign * held
     return {at: delta for at, delta in deltas.items() if delta != (0, 0)}
@@ -300,7 +300,7 @@ class Sums:
             counted, held = sums[at]
             return {**sums, at: (counted - less, held - less_held)}
 
-        return Sums(self.now, tuple(map(but, self.units, place(payment.counts_until))))
+        return Sums(self.now, tuple(map(but, self.units, unit_numbers(payment.counts_until))))
 
     def room_at(self, amount: int, budget: Budget) -> datetime | None:
         """When all windows have room for `amount`, if nothing else is paid; None: now, or never."""

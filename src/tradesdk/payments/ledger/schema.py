@@ -84,8 +84,8 @@ TABLES = (
     f"CREATE INDEX partly ON payments (stage, seq) WHERE {_PARTLY_HELD}",
     "CREATE INDEX by_name ON payments (purchase) WHERE purchase IS NOT NULL",
     f"CREATE INDEX kept ON payments (updated) WHERE {_COLLECTED}",
-    # What all signatures count, and the part without proof, by `rules.place`: no sum has to read payments. Past 2**63,
-    # SQLite would continue with floats.
+    # What all signatures count, and the part without proof, by `rules.unit_numbers`: no sum has to read payments.
+    # Past 2**63, SQLite would continue with floats.
     "CREATE TABLE sums (unit TEXT NOT NULL, at INTEGER NOT NULL, "
     "counted INTEGER NOT NULL CHECK (typeof(counted) = 'integer'), held INTEGER NOT NULL, PRIMARY KEY (unit, at))",
     # Every batch run that a payment ever belonged to; its `run` is the last one.
@@ -241,7 +241,7 @@ def payment_of(row: Row) -> Payment:
     return read(to_payment, row)
 
 
-def by_place(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, int], Sum]]:
+def by_unit(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, int], Sum]]:
     """Sums by unit and number."""
     for unit, *numbers in rows:
         if unit not in UNITS or not all(type(one) is int for one in numbers):
@@ -252,7 +252,7 @@ def by_place(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, int], Sum]]:
 
 def wrong_sums(payments: Iterable[Payment], sums: Sequence[Row]) -> int:
     """How many sums differ from those of all payments. The rows are those of `ALL_SUMS`."""
-    left = dict(by_place(sums))
+    left = dict(by_unit(sums))
     for payment in payments:
         for at, (counted, held) in moved(None, payment).items():
             had, had_held = left.get(at, (0, 0))
@@ -270,7 +270,7 @@ def run_sum(rows: Sequence[Row]) -> Sum:
 
 def accounts_of(now: float, sums: Sequence[Row], settings: Sequence[Row]) -> tuple[Sums, dict[str, str]]:
     found: dict[str, dict[int, Sum]] = {unit: {} for unit in UNITS}
-    for (unit, at), one in by_place(sums):
+    for (unit, at), one in by_unit(sums):
         found[unit][at] = one
     return Sums(now, tuple(found.values())), read(by_name, settings)
 

@@ -96,10 +96,10 @@ class Ledger:
             ConfigError: the URL or the schema cannot be used, or psycopg is not installed.
         """
         timeout = seconds("timeout", timeout, most=3600)
-        place = server(url, schema)
+        database = server(url, schema)
         from .postgres import PostgresEngine  # needs psycopg, an extra
 
-        return cls._over(PostgresEngine(place, timeout=timeout))
+        return cls._over(PostgresEngine(database, timeout=timeout))
 
     @classmethod
     def _over(cls, engine: Engine) -> Self:
