@@ -129,7 +129,8 @@ class _Ours:
         """Typer's help without the global options, which would hide the command's own on every page."""
         TyperCommand.format_options(self, ctx, formatter)  # type: ignore[arg-type]  # a group's would list its verbs last
         formatter.write_paragraph()
-        formatter.write_text("Global options (-o, --mock, --base-url, --timeout, …): trade help options")
+        first = "" if isinstance(self, SilentCommand) else "-o, "
+        formatter.write_text(f"Global options ({first}--mock, --base-url, --timeout, …): trade help options")
 
 
 class TradeCommand(_Ours, TyperCommand):
