@@ -238,6 +238,16 @@ async def test_a_dry_run_knows_the_name(mock: MockService) -> None:
     assert (after.authorization, after.existing.id) == (None, bought.payment.id)
 
 
+async def test_a_dry_run_of_a_name_in_doubt_shows_its_nonce(mock: MockService) -> None:
+    client = buyer_of(mock, signer=CountingSigner())
+    payment = await in_doubt_at(mock, client, purchase=NAME)
+    mock.clock.advance(600)  # it would be signed again
+    plan = await client.dry_run.token_prices(TWO, purchase=NAME)
+    assert plan.existing is not None
+    assert plan.authorization is not None
+    assert (plan.existing.id, plan.authorization["nonce"]) == (payment.id, payment.nonce)
+
+
 @pytest.mark.parametrize("purchase", [None, NAME])
 async def test_a_mark_of_paid_closes_it(mock: MockService, purchase: str | None) -> None:
     client = buyer_of(mock)

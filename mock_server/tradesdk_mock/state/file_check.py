@@ -102,8 +102,15 @@ def cause(error: sqlite3.Error) -> Exception:
 
 def check_state(db: sqlite3.Connection) -> None:
     """Accept a state of this version, or an empty database; otherwise `Unusable`."""
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    found = dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+    is_own = not db.in_transaction
+    if is_own:  # both at one moment: another process may be creating it
+        db.execute("BEGIN")
+    try:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        found = dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+    finally:
+        if is_own:
+            db.execute("ROLLBACK")
     if not version and not found:
         return
     if "meta" not in found:
