@@ -26,8 +26,6 @@ _NUMBER = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?", re.ASCII)
 LEDGER = "ledger"
 """The method of a change in the ledger, which sends no request."""
 _LONGEST = 200
-_LONGEST_ABOUT = 5000
-"""A text to sign is not cut."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +180,8 @@ def explain(run: Run, change: Change, *, body: bool = True, heading: bool = Fals
     say_target(out, where(run, change))
     if heading:
         say(out, one_line(change.what))
-    rows = [(name, _shown(name, value, _LONGEST_ABOUT)) for name, value in change.about.items()]
+    # A text to sign is shown whole, however long it is.
+    rows = [(name, _shown(name, value, None)) for name, value in change.about.items()]
     if body:
         rows += [(name, _change_of(out, name, value, change.before)) for name, value in change.fields()]
     width = max((len(name) for name, _ in rows), default=0)
@@ -202,7 +201,7 @@ def _change_of(out: Output, name: str, value: Any, before: Mapping[str, Any] | N
     return f"{out.paint('red', _shown(name, before.get(name)))} → {out.paint('green', new)}"
 
 
-def _shown(name: str, value: Any, limit: int = _LONGEST) -> str:
+def _shown(name: str, value: Any, limit: int | None = _LONGEST) -> str:
     """A value as it is sent, with its unit, not rounded."""
     if value is None:
         return "not set"

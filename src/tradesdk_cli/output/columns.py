@@ -24,7 +24,7 @@ RIGHT = ("number", "share", "usd", "price", "trigger", "rate", "pnl", "change", 
 
 _NAMES: Mapping[Kind, str] = {
     "text": "name label symbol token_symbol tokenSymbol network purchase reason message description verdict what where "
-    "specification client_relies check said next",
+    "specification client_relies check next",
     "state": "status state direction signal source charged outcome scope finding",
     "chain": "chain_id chain",
     "number": "total_trades agentCount marketCapRank balance used limit remaining n delivered submitted count",
