@@ -6,9 +6,10 @@ import json
 import socket
 import threading
 
+import httpcore
 import pytest
 
-from tradesdk import APIConnectionError, APITimeoutError, AsyncTradeClient, Timeout
+from tradesdk import APIConnectionError, APIStatusError, APITimeoutError, AsyncTradeClient, Timeout
 
 from .._answers import ACCOUNT, KEY, page, summary
 from .._answers import agent as whole
@@ -121,6 +122,12 @@ async def test_broken_off_is_read_again(sent: bytes, reset: bool) -> None:
     assert len(clock.waits) == 1
 
 
+async def test_an_end_without_an_answer_is_told() -> None:
+    async with facing(lambda visit: visit.close(), max_retries=0) as (_, client):
+        with pytest.raises(APIConnectionError, match="closed early: no response came"):
+            await client.account.get()
+
+
 @each_of("sent", BREAKS.values(), ids=BREAKS)
 async def test_a_create_broken_off_is_looked_for(sent: bytes) -> None:
     """The agent is there, though its answer never came whole: one POST, no second agent."""
@@ -214,6 +221,29 @@ async def test_server_that_closes_after_every_answer() -> None:
             over.clear()
         assert (len(server.visits), server.connections) == (5, 5)
     assert clock.waits == []
+
+
+class AsyncHalfClosed(httpcore.AsyncMockStream):
+    """A connection that takes nothing more and still says something."""
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        raise httpcore.WriteError("broken pipe")
+
+
+async def test_an_answer_to_a_request_that_was_not_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the answer, and the connection takes no other request."""
+    made: list[object] = []
+
+    async def connect(*_: object) -> AsyncHalfClosed:
+        made.append(stream := AsyncHalfClosed([answer(b"{}", status=413)]))
+        return stream
+
+    monkeypatch.setattr("tradesdk._async.connection_pool.connect", connect)
+    async with connected("http://127.0.0.1", max_retries=0) as client:
+        for number in (1, 2):
+            with pytest.raises(APIStatusError) as caught:
+                await client.agents.update("a1", name="one")
+            assert (caught.value.status, len(made)) == (413, number)
 
 
 async def test_connection_close_is_obeyed() -> None:

@@ -47,6 +47,12 @@ async def connect(backend: Any, *where: Any) -> Any:
     return await backend.connect_tcp(*where)
 
 
+async def close_now(stream: Any) -> None:
+    """Close a network stream, also in a scope that is canceled."""
+    with anyio.CancelScope(shield=True):
+        await stream.aclose()
+
+
 async def sleep(clock: Clock, seconds: float) -> None:
     await clock.sleep_async(seconds)
 

@@ -24,7 +24,7 @@ _SHARE = 0.25  # seconds; anyio tries the next address after as many
 _SLICE = 0.2  # seconds; closing a socket in another thread would not end a `select`
 
 
-def connect(backend: Any, host: str, port: int, timeout: float | None, *options: Any) -> Any:
+def connect(backend: Any, host: str, port: int, timeout: float | None) -> Any:
     """Open a connection to a host, whichever of its addresses answers.
 
     An address may swallow what is sent to it: each gets 0.25 seconds, then twice as many, and so on.
@@ -48,7 +48,7 @@ def connect(backend: Any, host: str, port: int, timeout: float | None, *options:
             if len(addresses) > 1:
                 left = share if left is None else min(left, share)
             try:
-                return backend.connect_tcp(address, port, left, *options)
+                return backend.connect_tcp(address, port, left)
             except (httpcore.ConnectTimeout, httpcore.ConnectError) as error:
                 if not transport_error(error):  # a caller's time limit
                     raise
@@ -61,6 +61,11 @@ def connect(backend: Any, host: str, port: int, timeout: float | None, *options:
         raise failure
     finally:
         del failure  # its traceback has this frame
+
+
+def close_now(stream: Any) -> None:
+    """Close a network stream."""
+    stream.close()
 
 
 def sleep(clock: Clock, seconds: float) -> None:

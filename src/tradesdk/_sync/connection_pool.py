@@ -6,6 +6,8 @@ takes the connection that was used last and puts it back on top: the cost stays 
 
 The HTTP library's timeouts apply to each piece: a response that arrives byte by byte, or after endless `1xx`
 responses, would exceed any of them. So connections respect the deadline of a call.
+
+h11 has the rules of HTTP/1.1, httpcore the sockets and TLS.
 """
 
 from __future__ import annotations
@@ -14,9 +16,8 @@ import contextlib
 import math
 import select
 import socket
-import ssl
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import h11
@@ -30,24 +31,13 @@ from .._system.forks import bind
 from .._system.interrupts import failures
 from .._values.http import Headers, SentHeaders
 from ..errors import TradeError
-from .concurrency import LoopBinding, Semaphore, connect, run_to_completion
+from .concurrency import LoopBinding, Semaphore, close_now, connect
 from .sending import CLOSED, Outgoing
 
 _NO_BODY = (204, 304)
 _LONGEST_TARGET = 65_536  # the same as httpx
-
-
-class EmptyBody:
-    """The body of a request without one: no pieces. Empty bytes would be a piece, and go through all of httpcore."""
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        raise StopIteration
-
-
-_EMPTY_BODY = EmptyBody()
+_LONGEST_HEAD = 100 * 1024  # the same as httpcore
+_AT_ONCE = 64 * 1024
 
 
 class _CheckedHeaders:
@@ -70,7 +60,7 @@ class ConnectionPool:
         self._host = (b"Host", origin.authority)
         self._max_connections = max_connections
         self._keepalive_expiry = keepalive_expiry
-        self._idle: list[DeadlineConnection] = []
+        self._idle: list[Connection] = []
         self._checked: _CheckedHeaders | None = None
         bind(self)
         self.forked()
@@ -89,16 +79,12 @@ class ConnectionPool:
         return slots.release
 
     def send(self, outgoing: Outgoing) -> PooledAnswer:
-        connection = self._connection()
+        request, connection = self._request(outgoing), self._connection()
         try:
-            connection.watch = outgoing.watch
-            if connection.watch is not None:
-                connection.watch(connection)  # another thread may interrupt the wait for the response
-            connection.holds_head = bool(outgoing.body)
-            connection.give_up = SystemClock.monotonic() + outgoing.deadline
-            response = connection.handle_request(self._request(outgoing))
+            connection.wire.begin(outgoing)
+            response = connection.handle_request(request)  # respx replaces it
         except BaseException:
-            self.finished(connection, whole=False)
+            connection.wire.close()
             raise
         return PooledAnswer(self, connection, response)
 
@@ -109,9 +95,8 @@ class ConnectionPool:
         target = origin.path + outgoing.target.encode()
         url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=target)
         most = max(outgoing.deadline, 0.001)
-        parts = {part: seconds and min(seconds, most) for part, seconds in outgoing.timeout.items()}
-        extensions = {"timeout": parts}
-        request = httpcore.Request(outgoing.method, url, content=outgoing.body or _EMPTY_BODY, extensions=extensions)
+        timeout = {part: seconds and min(seconds, most) for part, seconds in outgoing.timeout.items()}
+        request = httpcore.Request(outgoing.method, url, content=outgoing.body, extensions={"timeout": timeout})
         request.headers = self._headers(outgoing)  # as an argument, all headers would be checked and copied
         return request
 
@@ -135,24 +120,17 @@ class ConnectionPool:
         self._slots = Semaphore(self._max_connections)
         self._home = LoopBinding()
 
-    def _connection(self) -> DeadlineConnection:
+    def _connection(self) -> Connection:
         while (connection := _popped(self._idle)) is not None:
-            if not connection.has_expired():
+            if not connection.wire.has_expired():
                 return connection
-            connection.close()
-        origin = self._origin
-        return DeadlineConnection(
-            httpcore.Origin(origin.scheme, origin.host, origin.port),
-            tls_context() if origin.scheme == b"https" else None,
-            self._keepalive_expiry,
-        )
+            connection.wire.close()
+        return Connection(self._origin)
 
-    def finished(self, connection: DeadlineConnection, *, whole: bool) -> None:
+    def finished(self, connection: Connection, *, whole: bool) -> None:
         """Keep a connection if a `whole` response was read and it can be reused, else close it."""
-        connection.watch = None
-        if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
-            if not connection.is_closed():
-                connection.close()
+        if self._closed or not whole or not connection.wire.reuse(self._keepalive_expiry):
+            connection.wire.close()
             return
         idle = self._idle
         idle.append(connection)
@@ -160,10 +138,10 @@ class ConnectionPool:
             self.close()
             return
         oldest = next(iter(idle), connection)
-        if oldest is not connection and oldest.has_expired():
+        if oldest is not connection and oldest.wire.has_expired():
             with contextlib.suppress(ValueError):  # another thread has just taken it
                 idle.remove(oldest)
-                oldest.close()
+                oldest.wire.close()
 
     def close(self) -> None:
         if self._idle or not self._closed:
@@ -171,10 +149,10 @@ class ConnectionPool:
         self._closed = True
         self._checked = None
         while (connection := _popped(self._idle)) is not None:
-            connection.close()
+            connection.wire.close()
 
 
-def _popped(idle: list[DeadlineConnection]) -> DeadlineConnection | None:
+def _popped(idle: list[Connection]) -> Connection | None:
     """The connection that was used last, or None. Another thread may take it after the check, hence the `except`."""
     try:
         return idle.pop() if idle else None
@@ -182,10 +160,14 @@ def _popped(idle: list[DeadlineConnection]) -> DeadlineConnection | None:
         return None
 
 
+def _ignore(reading: object) -> None:
+    """Watch nothing."""
+
+
 class PooledAnswer:
     coding: str
 
-    def __init__(self, pool: ConnectionPool, connection: DeadlineConnection, response: httpcore.Response) -> None:
+    def __init__(self, pool: ConnectionPool, connection: Connection, response: httpcore.Response) -> None:
         self._pool = pool
         self._connection = connection
         self._response = response
@@ -196,7 +178,7 @@ class PooledAnswer:
 
     @property
     def connection(self) -> object:
-        return self._connection.network_stream or self._connection
+        return self._connection.wire.stream
 
     def __iter__(self) -> Iterator[bytes]:
         # Runs to its end even if closed early: an unfinished generator would be cleaned up too late.
@@ -210,124 +192,137 @@ class PooledAnswer:
                 raise
 
     def wait_for(self, seconds: float) -> None:
-        self._connection.give_up = SystemClock.monotonic() + seconds
+        self._connection.wire.give_up = SystemClock.monotonic() + seconds
 
     def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        whole = False
+        whole = self._whole and not (self.status in _NO_BODY and self._announces_body())
+        self._pool.finished(self._connection, whole=whole)
+
+    def _announces_body(self) -> bool:
+        """Whether a body follows, although none may: it would be read as the next response."""
+        return "transfer-encoding" in self.headers or self.headers.get("content-length", "0") != "0"
+
+
+class Connection(httpcore.HTTPConnection):
+    """A connection as httpcore knows it. Its own `_connection` would lock and trace each step of a request."""
+
+    def __init__(self, origin: Origin) -> None:
+        super().__init__(httpcore.Origin(origin.scheme, origin.host, origin.port))
+        self.wire = Wire(origin)
+        self._connection = cast(Any, self.wire)
+        self._request_lock = cast(Any, contextlib.nullcontext())
+
+
+class Wire:
+    """A connection by HTTP/1.1, for one request at a time. It connects at the first one.
+
+    Reads and writes end by `give_up`, a time of `SystemClock.monotonic`.
+    """
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self._http = h11.Connection(h11.CLIENT, _LONGEST_HEAD)
+        self._body: bytes | None = None
+        self._timeout: Mapping[str, float | None] = {}
+        self._watch: Callable[[object], None] = _ignore
+        self._socket: socket.socket | None = None
+        self.stream: httpcore.NetworkStream | None = None
+        self.give_up = self.expires = math.inf
+
+    def begin(self, outgoing: Outgoing) -> None:
+        """Get ready to send a request. Another thread may then interrupt what waits."""
+        self._body, self._watch = outgoing.body, outgoing.watch or _ignore
+        self.give_up = SystemClock.monotonic() + outgoing.deadline
+        self._watch(self.stream)
+
+    def handle_request(self, request: httpcore.Request) -> httpcore.Response:
+        """Send a request, and read the head of its response."""
+        self._timeout = request.extensions["timeout"]
+        stream = self.stream or self._connected()
+        left = self._left("write", httpcore.WriteTimeout)
         try:
-            self._response.close()
-            # A body where none is allowed would be read as the next response.
-            whole = self._whole and not (self.status in _NO_BODY and _announces_body(self._response))
-        finally:
-            self._pool.finished(self._connection, whole=whole)
+            stream.write(self._written(request), left)
+        except httpcore.WriteError:
+            self._http.send_failed()  # the response may have come before the whole request was read
+        while isinstance(head := self._event(), h11.InformationalResponse):
+            pass
+        return httpcore.Response(head.status_code, headers=head.headers.raw_items(), content=self)
 
+    def _connected(self) -> httpcore.NetworkStream:
+        host, backend = self._origin.host.decode("ascii"), httpcore.SyncBackend()
+        left = self._left("connect", httpcore.ConnectTimeout)
+        try:
+            stream: httpcore.NetworkStream = connect(backend, host, self._origin.port, left)
+        except UnicodeError as error:  # the name is not valid for a resolver
+            raise UnsendableError(str(error)) from error
+        self.stream = stream
+        self._watch(stream)
+        if self._origin.scheme == b"https":
+            tls = tls_context()
+            tls.set_alpn_protocols(["http/1.1"])
+            stream = self.stream = stream.start_tls(tls, host, self._left("connect", httpcore.ConnectTimeout))
+            self._watch(stream)
+        self._socket = stream.get_extra_info("socket")  # the layers below would find it again each time
+        return stream
 
-def _announces_body(response: httpcore.Response) -> bool:
-    return any(
-        (name.lower() == b"content-length" and value != b"0") or name.lower() == b"transfer-encoding"
-        for name, value in response.headers
-    )
+    def _written(self, request: httpcore.Request) -> bytes:
+        """A whole request, for one packet. No frame of ours that waits has it, as the key is in it."""
+        send, body = self._http.send, self._body
+        try:
+            head = send(h11.Request(method=request.method, target=request.url.target, headers=request.headers))
+            content = send(h11.Data(data=body)) if body else b""
+            return b"".join([head or b"", content or b"", send(h11.EndOfMessage()) or b""])
+        except h11.LocalProtocolError as error:
+            raise httpcore.LocalProtocolError(str(error)) from error
 
+    def __iter__(self) -> Iterator[bytes]:
+        """The pieces of the body."""
+        while isinstance(event := self._event(), h11.Data):
+            yield bytes(event.data)
 
-class DeadlineConnection(httpcore.HTTPConnection):
-    """A connection whose reads and writes end by `give_up`, a time of `SystemClock.monotonic`."""
+    def _event(self) -> Any:
+        http, stream = self._http, self.stream
+        assert stream is not None  # noqa: S101 - a request was sent
+        while True:
+            try:
+                event = http.next_event()
+            except h11.RemoteProtocolError as error:
+                raise httpcore.RemoteProtocolError(str(error)) from error
+            if event is not h11.NEED_DATA:
+                return event
+            data = stream.read(_AT_ONCE, self._left("read", httpcore.ReadTimeout))
+            if not data and http.their_state is h11.SEND_RESPONSE:
+                raise httpcore.RemoteProtocolError("no response came")
+            http.receive_data(data)
 
-    def __init__(self, origin: httpcore.Origin, ssl_context: ssl.SSLContext | None, keepalive_expiry: float) -> None:
-        super().__init__(
-            origin=origin,
-            ssl_context=ssl_context,
-            keepalive_expiry=keepalive_expiry,
-            network_backend=_Backend(self),
-        )
-        self.give_up = math.inf
-        self.holds_head = False
-        """Whether the next write is the head of a request with a body: both are sent together, in one packet."""
-        self.network_stream: httpcore.NetworkStream | None = None
-        self.watch: Callable[[object], None] | None = None
-
-    def reads_from(self, stream: httpcore.NetworkStream) -> None:
-        """Set the network stream: after connecting, and again after TLS."""
-        self.network_stream = stream
-        if self.watch is not None:
-            self.watch(stream)
-
-    def has_leftover(self) -> bool:
-        """Whether bytes came after the response: they would be read as the next response."""
-        http11 = getattr(self._connection, "_h11_state", None)  # h11 shows it only here
-        return http11 is not None and bool(http11.trailing_data[0])
-
-    def time_left(self, timeout: float | None, expired: type[httpcore.TimeoutException]) -> float | None:
-        """`timeout`, at most the seconds left until `give_up`."""
-        left = self.give_up - SystemClock.monotonic()
+    def _left(self, part: str, expired: type[httpcore.TimeoutException]) -> float | None:
+        """The time-out of a part, at most the seconds left until `give_up`."""
+        timeout, left = self._timeout[part], self.give_up - SystemClock.monotonic()
         if left <= 0:
             raise expired("the deadline has passed")
         return timeout if left == math.inf else left if timeout is None else min(timeout, left)
 
+    def reuse(self, seconds: float) -> bool:
+        """Get ready for another request within so many seconds. False if the connection cannot be reused."""
+        http = self._http
+        # Bytes that came after the response would be read as the next one.
+        if not http.our_state is http.their_state is h11.DONE or http.trailing_data[0]:
+            return False
+        http.start_next_cycle()
+        self._watch, self._body = _ignore, None
+        self.expires = SystemClock.monotonic() + seconds
+        return True
 
-class _Backend(httpcore.NetworkBackend):
-    def __init__(self, connection: DeadlineConnection) -> None:
-        self._connection = connection
-        self._inner = cast(httpcore.NetworkBackend, httpcore.SyncBackend())
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.NetworkStream:
-        timeout = self._connection.time_left(timeout, httpcore.ConnectTimeout)
-        try:
-            stream = connect(self._inner, host, port, timeout, local_address, socket_options)
-        except UnicodeError as error:  # the name is not valid for a resolver
-            raise UnsendableError(str(error)) from error
-        self._connection.reads_from(stream)
-        return _Stream(self._connection, stream)
-
-
-class _Stream(httpcore.NetworkStream):
-    def __init__(self, connection: DeadlineConnection, inner: httpcore.NetworkStream) -> None:
-        self._connection = connection
-        self._inner = inner
-        self._socket = inner.get_extra_info("socket")
-        self._head = b""
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        if self._head:  # the body is missing
-            self.write(b"", timeout)
-        return self._inner.read(max_bytes, self._connection.time_left(timeout, httpcore.ReadTimeout))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        if self._connection.holds_head:
-            self._connection.holds_head, self._head = False, buffer
-            return
-        head, self._head = self._head, b""
-        if head or buffer:
-            self._inner.write(head + buffer, self._connection.time_left(timeout, httpcore.WriteTimeout))
+    def has_expired(self) -> bool:
+        """Whether it was idle for too long, or the service has closed it."""
+        return SystemClock.monotonic() > self.expires or (self._socket is not None and _is_readable(self._socket))
 
     def close(self) -> None:
-        self._inner.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        try:
-            timeout = self._connection.time_left(timeout, httpcore.ConnectTimeout)
-            secure = self._inner.start_tls(ssl_context, server_hostname, timeout)
-        except BaseException:  # the library closes the socket after errors, but not after a cancellation
-            run_to_completion(self._inner.close)
-            raise
-        self._connection.reads_from(secure)
-        return _Stream(self._connection, secure)
-
-    def get_extra_info(self, info: str) -> Any:
-        if info == "is_readable" and self._socket is not None:
-            return _is_readable(self._socket)  # the layers below would have to find the socket again
-        return self._inner.get_extra_info(info)
+        if self.stream is not None:
+            close_now(self.stream)
 
 
 def _is_readable(sock: socket.socket) -> bool:

@@ -8,14 +8,13 @@ from .interrupts import suppress
 
 
 def cut_off(reading: object) -> None:
-    """End a read in another thread; `reading` is a connection or a network stream of an HTTP library.
+    """End a read in another thread; `reading` is a network stream of an HTTP library, or anything with `close`.
 
     Closing the socket would not wake up that thread.
     """
-    stream = getattr(reading, "network_stream", reading)
-    extra = getattr(stream, "get_extra_info", None)
+    extra = getattr(reading, "get_extra_info", None)
     if extra is None:
-        close = getattr(stream, "close", None)
+        close = getattr(reading, "close", None)
         if close is not None:
             close()
         return
