@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tradesdk._values.payment import Payment, PaymentStage, Receipt, SignedHeader
 from tradesdk.payments.budget import Budget
-from tradesdk.payments.ledger.changes import Record, Submit
+from tradesdk.payments.ledger.changes import Lookup, Record, Submit
 from tradesdk.payments.ledger.rules import UNITS, unit_numbers
 from tradesdk.payments.ledger.schema import to_row
 from tradesdk.payments.ledger.store import Ledger
@@ -46,11 +46,9 @@ def signed(one: Payment, budget: Budget) -> Submit:
         payment=one,
         header=HEADER,
         earlier=None,
-        budget=budget,
+        lookup=Lookup(now=NOW, budget=budget, fingerprint=one.fingerprint, over=NOW, signs=one.id),
         owner="me",
         until=NOW + 60,
-        over=NOW,
-        now=NOW,
     )
 
 

@@ -12,13 +12,14 @@ from tradesdk.payments import ReasonCode, SignedHeader
 from tradesdk.payments.ledger.changes import (
     LedgerChange,
     LedgerRow,
+    Lookup,
     Mark,
     Record,
     Resubmit,
     Submit,
     with_terms,
 )
-from tradesdk.payments.ledger.rules import BUDGET, EmptyWallet, Sum, addresses, recipients_of, with_address
+from tradesdk.payments.ledger.rules import BUDGET, EmptyWallet, Sum, addresses, empty_of, recipients_of, with_address
 from tradesdk.payments.state_machine import (
     DELIVERED,
     NOT_RECEIVED,
@@ -77,15 +78,19 @@ def wanted(payment: Payment | None = None, budget: Budget = PLENTY, **changes: A
     payment, earlier = draft() if payment is None else payment, changes.get("earlier")
     header = changes.pop("header", HEADER)
     payment = payment if earlier is None else with_terms(earlier, payment)
-    values: dict[str, Any] = {
-        "header": header,
-        "earlier": None,
-        "owner": "nobody",
-        "until": 0.0,
-        "over": 0.0,
+    asked: dict[str, Any] = {
         "now": NOW,
+        "fingerprint": payment.fingerprint,
+        "name": payment.purchase,
+        "payer": payment.payer,
+        "wallet": empty_of(payment.payer, payment.origin),
+        "run": payment.run,
+        "signs": payment.id,
     }
-    return Submit(payment=payment, budget=budget, **{**values, **changes})
+    asked |= {name: changes.pop(name) for name in ("now", "over", "since", "max_price") if name in changes}
+    values: dict[str, Any] = {"earlier": None, "owner": "nobody", "until": 0.0}
+    lookup = Lookup(budget=budget, **asked)
+    return Submit(payment=payment, header=header, lookup=lookup, **{**values, **changes})
 
 
 def submit(store: Ledger, payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Payment | None:
@@ -182,7 +187,7 @@ def release(store: Ledger, payment: Payment, owner: str | None = None) -> Paymen
 
 def spent_by(store: Ledger, run: str, *, now: float = NOW) -> Sum:
     """What the payments of a batch run count, and the part that is held."""
-    found = store.overview("", PLENTY, now=now, run=run).run
+    found = store.overview(Lookup(now=now, budget=PLENTY, run=run)).run
     assert found is not None
     return found
 
@@ -253,4 +258,5 @@ def standing(
     ledger: Ledger, fingerprint: str, *, now: float, since: float = 0.0, over: float | None = None
 ) -> Payment | None:
     """The payment that another call for the same purchase continues, or whose answer it gets."""
-    return ledger.overview(fingerprint, PLENTY, now=now, since=since, over=over).payment
+    over = now if over is None else over
+    return ledger.overview(Lookup(now=now, budget=PLENTY, fingerprint=fingerprint, since=since, over=over)).payment

@@ -28,7 +28,7 @@ from tradesdk import (
 )
 from tradesdk._values.payment import GRACE
 from tradesdk.payments import BudgetDetails, PaymentProof, ReasonCode, WalletDetails
-from tradesdk.payments.ledger.changes import Resubmit
+from tradesdk.payments.ledger.changes import Lookup, Resubmit
 from tradesdk.payments.ledger.rules import EmptyWallet, empty_of
 
 from .._seeds import one_of
@@ -466,10 +466,10 @@ def a_signature_that_was_not_written_leaves_what_another_call_wrote(store: Ledge
         first = submitted(store, draft("call", purchase=name))
     else:
         FASTER[way](store, first)
-    kept = store.overview("call", PLENTY, now=NOW).row
+    kept = store.overview(Lookup(now=NOW, budget=PLENTY, fingerprint="call")).row
     put_right(store, change)
     assert [one.id for one in store.history()] == [first.id]
-    found = store.overview("call", PLENTY, now=NOW).row
+    found = store.overview(Lookup(now=NOW, budget=PLENTY, fingerprint="call")).row
     assert found == kept
     store.check()
 
@@ -943,7 +943,7 @@ def the_newest_reply_of_a_named_purchase_counts(store: Ledger) -> None:
     newest = collect(store, newest, "me").payment
     for seconds, kept in ((0, newest), (1, replace(newest, reply=None))):  # after 30 days; it still stands
         now = NOW + 30 * 86400 + seconds
-        assert store.overview("call", PLENTY, now=now).payment == kept
+        assert store.overview(Lookup(now=now, budget=PLENTY, fingerprint="call")).payment == kept
         assert submit(store, draft("call", purchase="tuesday"), now=now) is None
         assert submit(store, draft(), now=now) is not None
         assert store.get(first.id) == kept  # it is deleted
@@ -1126,7 +1126,7 @@ def only_one_purchase_is_signed_for_an_empty_wallet(store: Ledger, name: str | N
 
 def asking(store: Ledger, payment: Payment, now: float) -> EmptyWallet | None:
     """Which purchase asks for the wallet of a payment."""
-    settings = store.overview("", PLENTY, now=now).settings
+    settings = store.overview(Lookup(now=now, budget=PLENTY)).settings
     text = settings.get(empty_of(payment.payer, payment.origin))
     return None if text is None else EmptyWallet.read(text)
 

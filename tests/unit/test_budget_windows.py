@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tradesdk import Budget, Ledger, Receipt
 from tradesdk.payments import BudgetDetails, ReasonCode
+from tradesdk.payments.ledger.changes import Lookup
 from tradesdk.payments.ledger.rules import Sums, refusal, unit_numbers
 
 from ._ledger import draft, submitted, told
@@ -79,7 +80,7 @@ def from_ledger(payments: list[Paid], now: datetime) -> Sums:
             made = submitted(ledger, draft(amount=one.amount, valid_before=end), Budget.unlimited(), now=end - 60)
             if one.proven:
                 told(ledger, made, ReasonCode.DELIVERED, receipt=PAID, now=end - 1)
-        return ledger.overview("", Budget(), now=now.timestamp()).sums
+        return ledger.overview(Lookup(now=now.timestamp(), budget=Budget())).sums
 
 
 @pytest.mark.parametrize("source", [from_sums, pytest.param(from_ledger, marks=pytest.mark.long)])

@@ -18,6 +18,7 @@ from tradesdk.fleet import create_tables
 from tradesdk.payments import ReasonCode
 from tradesdk.payments.ledger.changes import (
     LedgerRow,
+    Lookup,
     Record,
     Resubmit,
 )
@@ -129,7 +130,7 @@ def test_it_ends_as_if_nothing_had_failed(
         assert (found.payment, found.owner) == (payment, None)
         assert ledger.get(payment.id) == ledger.history(limit=1)[0] == payment
         known = standing(whole, kept.payment.fingerprint, now=NOW + 2)
-        seen = ledger.overview(payment.fingerprint, PLENTY, now=NOW + 2)
+        seen = ledger.overview(Lookup(now=NOW + 2, budget=PLENTY, fingerprint=payment.fingerprint))
         assert (seen.payment, seen.row and seen.row.owner) == (known and payment, None)
         with pytest.raises(LedgerError, match="nothing was sent"):
             submitted(ledger)

@@ -9,6 +9,7 @@ import pytest
 from tradesdk import Budget, Ledger, PaymentRefusedError, PaymentStage
 from tradesdk.payments import ReasonCode
 from tradesdk.payments.ledger import schema
+from tradesdk.payments.ledger.changes import Lookup
 from tradesdk.payments.ledger.engine import SqliteTransaction, Transaction
 from tradesdk.payments.ledger.rules import UNITS, unit_numbers
 from tradesdk.payments.ledger.schema import to_row
@@ -66,7 +67,7 @@ def test_a_long_past_makes_nothing_slower() -> None:
 
     def use() -> None:
         budget = Budget(per_hour="9999", per_day="9999", total="9999")
-        ledger.overview("new", budget, now=NOW)
+        ledger.overview(Lookup(now=NOW, budget=budget, fingerprint="new"))
         ledger.spending(Budget(total="1"), now=NOW)
         ledger.history(stages=[SENT], limit=10)
         told(ledger, submitted(ledger, draft("new"), budget), ReasonCode.DELIVERED)

@@ -28,7 +28,7 @@ from tradesdk._postgres.server import Server, server
 from tradesdk._values.row import Row
 from tradesdk.fleet import create_tables, status
 from tradesdk.payments import ReasonCode
-from tradesdk.payments.ledger.changes import Record
+from tradesdk.payments.ledger.changes import Lookup, Record
 from tradesdk.payments.ledger.postgres import PostgresEngine
 from tradesdk.payments.state_machine import DELIVERED, OPEN, Report
 
@@ -572,7 +572,7 @@ def test_one_whose_payments_are_gone(postgres: Postgres, emptied: str) -> None:
         tables = ", ".join(f"{schema}.{table}" for table in emptied.split(", "))
         postgres.do(f"TRUNCATE {tables}")
         uses: list[Callable[[], object]] = [
-            lambda: ledger.overview("a call", PLENTY, now=NOW),
+            lambda: ledger.overview(Lookup(now=NOW, budget=PLENTY, fingerprint="a call")),
             ledger.check,
             lambda: create_tables(postgres.url(), schema=schema),
         ]

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from tradesdk import Budget, Ledger, LedgerError, MarketClient, Payment, PaymentRefusedError, PaymentStage, Receipt
 from tradesdk.payments import ReasonCode
+from tradesdk.payments.ledger.changes import Lookup
 from tradesdk_cli.pay.rows import whole
 
 from .._clock import VirtualClock
@@ -57,7 +58,7 @@ def reads(ledger: Ledger) -> Iterator[Callable[[], Any]]:
     """All that is read through public doors."""
     client = MarketClient(base_url=ORIGIN, ledger=ledger, clock=VirtualClock())
     for purchase in ("unsent", "sent", "rejected", "answered", "taken"):
-        yield partial(ledger.overview, purchase, FULL, now=NOW, run="run")
+        yield partial(ledger.overview, Lookup(now=NOW, budget=FULL, fingerprint=purchase, run="run"))
     yield ledger.history
     yield lambda: ledger.history(stages=list(PaymentStage), unproven=True)
     yield lambda: ledger.spending(Budget.unlimited(), now=NOW)

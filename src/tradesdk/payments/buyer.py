@@ -10,7 +10,7 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
@@ -20,9 +20,9 @@ from .._system.clock import Clock
 from .._system.interrupts import failures
 from .._values.payment import Payment, SignedHeader
 from ..errors import PaymentRefusedError
-from .budget import Budget, Spending
+from .budget import Budget
 from .guards import Limits, choose, validity
-from .ledger.changes import Overview, Submit, with_terms
+from .ledger.changes import Lookup, Overview, Submit, with_terms
 from .ledger.claims import LONGEST_CLAIM, process_name
 from .ledger.rules import Sums, addresses, empty_of, recipients_of, secret_of
 from .messages import balance_too_small, over_limits, purchase_secret_changed, signer_failed
@@ -72,9 +72,9 @@ class PurchaseIntent:
             return named_fingerprint(self.name, payer)
         return _hash(self.url.encode(), self.body, payer.lower().encode())
 
-    def quote(self, spending: Spending) -> Quote:
+    def quote(self, seen: Overview) -> Quote:
         """The published price, with what is spent."""
-        path, tokens = self.call.request.target, self.call.tokens
+        path, tokens, spending = self.call.request.target, self.call.tokens, seen.sums.spending(seen.limits)
         return Quote(path=path, body=self.body, tokens=tokens, amount=self.call.price, spending=spending)
 
     def is_for(self, payment: Payment) -> bool:
@@ -179,10 +179,12 @@ def owner_name() -> str:
 
 def quote(buyer: Buyer, intent: PurchaseIntent) -> Quote:
     """The published price, and what the budgets leave. A free call does not read the ledger."""
-    now = buyer.clock.now()
-    if intent.is_free:
-        return intent.quote(Sums(now).spending(buyer.budget))
-    return intent.quote(buyer.ledger.spending(buyer.budget, now=now, max_price=intent.max_price))
+    lookup = Lookup(now=buyer.clock.now(), budget=buyer.budget, max_price=intent.max_price)
+    return intent.quote(_nothing_seen(lookup) if intent.is_free else buyer.ledger.overview(lookup))
+
+
+def _nothing_seen(lookup: Lookup) -> Overview:
+    return Overview(lookup, None, Sums(lookup.now), lookup.budget)
 
 
 def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Overview:
@@ -190,24 +192,27 @@ def look(buyer: Buyer, intent: PurchaseIntent, at: Moment, since: float) -> Over
 
     `since`: the result of the first look; an unnamed payment must have been created at that time or later.
     """
-    resumed, payer, sums = intent.resumed, None, Sums(at.local)
-    if intent.is_free:
-        return Overview(since, None, sums, buyer.budget, None, {}, None, sums.spending(buyer.budget))
+    resumed, payer = intent.resumed, ""
     if resumed is not None:
         payer = resumed.payer  # it needs no wallet
-    elif buyer.wallet is not None:
+    elif not intent.is_free and buyer.wallet is not None:
         payer = buyer.payer
-    return buyer.ledger.overview(
-        "" if payer is None else intent.fingerprint(payer),
-        buyer.budget,
+    lookup = Lookup(
         now=at.local,
+        budget=buyer.budget,
+        fingerprint=intent.fingerprint(payer),
         since=min(since, buyer.since(at.local)),
         over=at.latest + MARGIN,
         max_price=intent.max_price,
-        run=intent.run,
         payment_id=None if resumed is None else resumed.id,
-        wallet="" if payer is None else empty_of(payer, buyer.origin),
+        name=intent.name,
+        payer=payer,
+        wallet=empty_of(payer, buyer.origin),
+        run=intent.run,
     )
+    if intent.is_free:
+        return _nothing_seen(lookup)
+    return buyer.ledger.overview(lookup)
 
 
 def check_wallet(buyer: Buyer, intent: PurchaseIntent, seen: Overview, balance: int | None) -> bool:
@@ -306,15 +311,17 @@ def sign(buyer: Buyer, intent: PurchaseIntent, terms: Terms, owner: str) -> Aske
         payment=payment,
         header=header,
         earlier=None if seen.row is None else seen.row.payment,
-        budget=buyer.budget,
+        lookup=replace(
+            seen.lookup,
+            now=at.local,
+            since=min(seen.lookup.since, buyer.since(at.local)),
+            over=at.latest + MARGIN,
+            signs=payment.id,
+        ),
         pay_to=tuple(buyer.pay_to),
         secret_id=None if secret is None else secret.id,
         owner=owner,
         until=at.local + LONGEST_CLAIM,
-        over=at.latest + MARGIN,
-        since=min(seen.since, buyer.since(at.local)),
-        max_price=intent.max_price,
         max_total=intent.max_total,
         funded=funded,
-        now=at.local,
     )

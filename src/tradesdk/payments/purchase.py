@@ -117,7 +117,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
             event("payment_warning", "payment %(payment_id)s: %(reason)s", payment_id=payment.id, reason=warning)
         return MarketResult(
             data=data,
-            quote=intent.quote(seen.spending),
+            quote=intent.quote(seen),
             payment=payment,
             receipt=payment.receipt,
             warnings=warnings,
@@ -166,7 +166,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
             seen: Overview = yield Look(at, since)
             found, step = seen.row, NextStep.SIGN
             check_nonce(found)
-            since, is_sending = seen.since, False
+            since, is_sending = seen.lookup.since, False
             if found is None and resumed is not None:
                 found = LedgerRow(resumed)  # the payment is missing: the database was restored from a backup
             if found is None:
@@ -220,7 +220,7 @@ def purchase(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up:
                 at = time.moment(clock, answer.response.headers)
                 if answer.response.status != 402:
                     answered_at = datetime.fromtimestamp(at.local, UTC)
-                    return MarketResult(data=answer.data, quote=intent.quote(seen.spending), answered_at=answered_at)
+                    return MarketResult(data=answer.data, quote=intent.quote(seen), answered_at=answered_at)
                 terms = guarded(buyer, intent, seen, parse_offer(answer.response), funded=funded)
                 amount, run = int(terms.requirement.amount), seen.run if earlier is None else None
                 refused = refusal(amount, earlier, seen.sums, seen.limits, max_total=intent.max_total, run=run)
@@ -324,7 +324,7 @@ def dry_run(buyer: Buyer, intent: PurchaseIntent, policy: RetryPolicy, give_up: 
     """What a purchase would send. It runs until it would take a slot or write, and stops there."""
     steps = purchase(buyer, intent, policy, give_up)
     seen: Overview = yield next(steps)
-    plan = DryRun(quote=intent.quote(seen.spending), existing=None if seen.row is None else seen.row.payment)
+    plan = DryRun(quote=intent.quote(seen), existing=None if seen.row is None else seen.row.payment)
     if seen.row is not None:  # a call that works on it would change nothing here
         seen = replace(seen, row=replace(seen.row, owner=None))
     try:

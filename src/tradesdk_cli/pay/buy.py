@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import tradesdk
-from tradesdk import Budget, LedgerError, MarketClient, MarketResult, Payment, PaymentRefusedError, PaymentStage
+from tradesdk import LedgerError, MarketClient, MarketResult, Payment, PaymentRefusedError, PaymentStage
 from tradesdk_cli.confirm import ask, can_ask, say_target
 from tradesdk_cli.errors import OTHER, Declined, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.explain import about_payment
@@ -168,10 +168,8 @@ def _note_unfinished(run: Run, began: float) -> None:
     with suppress(LedgerError):
         found = run.ledger.history(stages=(PaymentStage.SENT, PaymentStage.ANSWERED))
         last = max((one for one in found if one.updated >= began), key=lambda one: one.updated, default=None)
-        if last is not None and run.ledger.overview(last.fingerprint, Budget(), now=run.now()).payment is None:
-            last = None  # its answer was printed
-    if last is None:
-        return
+    if last is None or (last.stage is PaymentStage.ANSWERED and last.purchase is None and not last.waits):
+        return  # there is none, or its answer was printed
     resume = f"{run.settings.program} pay resume {last.id}"
     if last.stage is PaymentStage.SENT:
         text = f"was being paid: {resume}, or the same command, continues it"

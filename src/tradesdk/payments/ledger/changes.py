@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from ..._values.payment import Payment, PaymentProof, PaymentStage, ReasonCode, SignedHeader
 from ...errors import LedgerError, PaymentRefusedError
-from ..budget import Budget, Spending
+from ..budget import Budget
 from ..messages import already_known, not_expired, purchase_changed, purchase_secret_changed
 from ..state_machine import Report, Tries
 from . import errors
@@ -34,7 +34,6 @@ from .rules import (
     Sums,
     addresses,
     empty_of,
-    limits_of,
     next_step,
     recipient_refusal,
     recipients_of,
@@ -78,29 +77,73 @@ class LedgerRow:
         return self.owner is None or self.owner == owner or not holds(self.owner, self.until, now=now)
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """What a call knows before it requests anything.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """What a call asks the ledger: for the earlier payment of its purchase, and what it may spend.
+
+    The earlier payment is the one with the `payment_id`, or the newest for the same purchase that a call continues, or
+    whose answer it gets. A payment that was never signed counts only while a call may be about to sign it. With a name,
+    any other payment of that name counts, forever. Without a name:
+
+    - one that asks whether an empty wallet was funded;
+    - any that has no answer, unless a person says that it was paid, and `created` at `since` or later, or valid after
+      `over`, by the service's time: its bytes can be resent. But none that ends later than any can, as a clock was
+      ahead;
+    - answered, while its answer `waits`, and if it was `updated` after `now - 60`. One `updated` more than 5 seconds
+      after `now` is ignored: the clock was set back since.
 
     Attributes:
+        now: the local time in Unix seconds.
+        budget: the limits of the call, besides the ledger's.
+        fingerprint: of the purchase.
         since: when an unnamed payment must have been created to be continued.
+        over: the service's time until which a signature is too old to be sent.
+        max_price: micro-dollars that the call may cost.
+        payment_id: the payment to resume.
+        name: of the purchase.
+        payer: the address of the wallet.
+        wallet: the name of the setting that tells that it is empty.
+        run: the batch run of the call.
+        signs: the id of the payment that is signed now.
+    """
+
+    now: float
+    budget: Budget
+    fingerprint: str = ""
+    since: float = 0.0
+    over: float = 0.0
+    max_price: int | None = None
+    payment_id: str | None = None
+    name: str | None = None
+    payer: str = ""
+    wallet: str = ""
+    run: str | None = None
+    signs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What the ledger knows at a moment.
+
+    Attributes:
+        lookup: what was asked.
         row: the earlier payment, with its claim.
         sums: what is spent and held.
         limits: the lowest limits of all budgets.
-        run: what the payments count that ever belonged to the call's batch run, and the part that is held.
         settings: settings by name.
         empty: which purchase asks for the wallet, if it is empty.
-        spending: what is spent and held, and what the budgets leave.
+        run: what the other payments count that ever belonged to the call's batch run, and the part that is held.
+        other: a payment of another wallet, by the same name, that may have been taken.
     """
 
-    since: float
+    lookup: Lookup
     row: LedgerRow | None
     sums: Sums
     limits: Budget
-    run: Sum | None
-    settings: Mapping[str, str]
-    empty: EmptyWallet | None
-    spending: Spending
+    settings: Mapping[str, str] = field(default_factory=dict)
+    empty: EmptyWallet | None = None
+    run: Sum | None = None
+    other: Payment | None = None
 
     @property
     def payment(self) -> Payment | None:
@@ -152,67 +195,48 @@ class Submit:
         payment: as it was signed: a new one, or `earlier` with new terms.
         header: its header.
         earlier: the payment whose nonce it signs again, as it was seen.
-        budget: the limits of the call, besides the ledger's.
+        lookup: what is looked up again.
         pay_to: the only recipients; empty: those known for the service. If none is known, this one is remembered.
         secret_id: of a named purchase: the id of its secret, which must be the one that the ledger knows, or the first.
         owner: the call, which then has claimed it until `until`, in Unix seconds by the local clock.
-        over: the service's time until which a signature is too old to be sent.
-        since: when an unnamed payment must have been created to be continued.
-        max_price: micro-dollars that it may cost.
-        max_total: micro-dollars that all payments of the payment's `run` may count.
+        max_total: micro-dollars that all payments of the `run` may count.
         funded: a node says that the wallet has enough.
-        now: the local time in Unix seconds.
     """
 
     payment: Payment
     header: SignedHeader
     earlier: Payment | None
-    budget: Budget
+    lookup: Lookup
     pay_to: Sequence[str] = ()
     secret_id: str | None = None
     owner: str
     until: float
-    over: float
-    since: float = 0.0
-    max_price: int | None = None
     max_total: int | None = None
     funded: bool = False
-    now: float
 
-    def __call__(
-        self,
-        row: LedgerRow | None,
-        sums: Sums,
-        settings: Mapping[str, str],
-        *,
-        run: Sum | None,
-        other: Payment | None = None,
-    ) -> LedgerRow | PaymentRefusedError | None:
-        """The claimed row with the signature, or the refusal, or None if another call was faster.
+    def __call__(self, seen: Overview) -> LedgerRow | PaymentRefusedError | None:
+        """The claimed row with the signature, or the refusal, or None if another call was faster. `seen`: now.
 
         The row has the settings that are to be written: the first recipient of an origin, the first secret of a payer,
         and which purchase asks for an empty wallet.
-
-        `row`: what is found for the purchase now. `run`: what the other payments of its run count. `other`: a payment
-        of another wallet, by the same name, that may have been taken.
         """
-        if not self._is_next(row):
+        if not self._is_next(seen.row):
             return None
-        payment, before, origin = self.payment, None if row is None else row.payment, self.payment.origin
-        if other is not None:  # after a change of keys, each name would be paid for again
-            return purchase_changed(other, payer=payment.payer)
-        recipients, secret, wallet = recipients_of(origin), secret_of(payment.payer), empty_of(payment.payer, origin)
+        payment, before, origin, settings = self.payment, seen.payment, self.payment.origin, seen.settings
+        if seen.other is not None:  # after a change of keys, each name would be paid for again
+            return purchase_changed(seen.other, payer=payment.payer)
+        recipients, secret, empty, now = recipients_of(origin), secret_of(payment.payer), seen.empty, self.lookup.now
         refused = recipient_refusal(payment.pay_to, self.pay_to or addresses(settings.get(recipients)))
         if refused is not None:
             return refused
         if self.secret_id is not None and (other_id := settings.get(secret, self.secret_id)) != self.secret_id:
             return purchase_secret_changed(payment.payer, other_id, self.secret_id)
-        empty = EmptyWallet.read(settings[wallet]) if wallet in settings else None
         if empty is not None and not self.funded:
             amount = payment.amount
-            refused = empty.refusal(payment.id, self.now, payer=payment.payer, service=origin, amount=amount)
-        limits = limits_of(self.budget, settings, self.max_price)
-        refused = refused or refusal(payment.amount, before, sums, limits, max_total=self.max_total, run=run)
+            refused = empty.refusal(payment.id, now, payer=payment.payer, service=origin, amount=amount)
+        refused = refused or refusal(
+            payment.amount, before, seen.sums, seen.limits, max_total=self.max_total, run=seen.run
+        )
         if refused is not None:
             return refused
         remembered: dict[str, str | None] = {}
@@ -221,7 +245,7 @@ class Submit:
         if self.secret_id is not None and secret not in settings:
             remembered[secret] = self.secret_id
         if empty is not None:
-            remembered[wallet] = str(EmptyWallet(payment.id, empty.since, self.now))
+            remembered[self.lookup.wallet] = str(EmptyWallet(payment.id, empty.since, now))
         return LedgerRow(self._signed(before), self.owner, self.until, settings=remembered, mine=True)
 
     def _is_next(self, row: LedgerRow | None) -> bool:
@@ -231,8 +255,8 @@ class Submit:
             return row is None and earlier is None
         # `Record` changes these fields too. Receipts may be stored shortened, and `Redate` changes dates.
         found = replace(row.payment, receipt=earlier.receipt, created=earlier.created)
-        is_signable = next_step(found, self.over) in (NextStep.SIGN, NextStep.ASK)
-        return found == earlier and is_signable and row.is_free_for(self.owner, self.now)
+        is_signable = next_step(found, self.lookup.over) in (NextStep.SIGN, NextStep.ASK)
+        return found == earlier and is_signable and row.is_free_for(self.owner, self.lookup.now)
 
     def _signed(self, before: Payment | None) -> Payment:
         payment, submissions, failed = self.payment, 1, 0
@@ -246,8 +270,8 @@ class Submit:
             code=ReasonCode.NONE,
             reason="",
             receipt=None if before is None else before.receipt,
-            created=self.now if before is None else before.created,
-            updated=self.now,
+            created=self.lookup.now if before is None else before.created,
+            updated=self.lookup.now,
             counted=to_count(before, payment.amount),
             header=self.header,
             submissions=submissions,
@@ -263,7 +287,7 @@ class Submit:
             signatures=self.payment.signatures + 1,
             before=before,
             owner=self.owner,
-            now=self.now,
+            now=self.lookup.now,
         )
 
 

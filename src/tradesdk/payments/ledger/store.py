@@ -31,7 +31,7 @@ from ...errors import InvalidArgumentError, LedgerError, PaymentError, PaymentRe
 from ..budget import Budget, Spending
 from . import errors, rules
 from . import schema as sql
-from .changes import UNWRITTEN, LedgerChange, LedgerRow, Overview, Record, Submit
+from .changes import UNWRITTEN, LedgerChange, LedgerRow, Lookup, Overview, Record, Submit
 from .engine import Engine, Late, SqliteEngine, StaleRowError, Transaction
 from .opening import default_path
 from .rules import EmptyWallet, limits_of
@@ -184,56 +184,39 @@ class Ledger:
 
         return self._engine.run(read)
 
-    def overview(
-        self,
-        fingerprint: str,
-        budget: Budget,
-        *,
-        now: float,
-        since: float = 0.0,
-        over: float | None = None,
-        max_price: int | None = None,
-        run: str | None = None,
-        payment_id: str | None = None,
-        wallet: str = "",
-    ) -> Overview:
-        """What a call has to know before it requests anything, in one read.
+    def overview(self, lookup: Lookup) -> Overview:
+        """What a call has to know before it requests anything, in one read."""
+        return self._engine.run(lambda db: self._overview(db, lookup))
 
-        The earlier payment is the one with the `payment_id`, or the newest for the same purchase that a call continues,
-        or whose answer it gets. A payment that was never signed counts only while a call may be about to sign it. With
-        a name, any other payment of that name counts, forever. Without a name:
-
-        - one that asks whether an empty wallet was funded;
-        - any that has no answer, unless a person says that it was paid, and `created` at `since` or later, or valid
-          after `over`, by the service's time: its bytes can be resent. But none that ends later than any can, as a
-          clock was ahead;
-        - answered, while its answer `waits`, and if it was `updated` after `now - 60`. One `updated` more than 5
-          seconds after `now` is ignored: the clock was set back since.
-
-        `wallet`: the name of the setting that tells that the wallet is empty.
-        """
-        reads = _reads(now, fingerprint, since, now if over is None else over, payment_id=payment_id, run=run)
-
-        def read(db: Transaction) -> Overview:
-            rows, sums, settings, *by_run = db.read(*reads)
-            row = self._seen(rows[0]) if rows else None
-            seen = None if row is None or payment_id is not None else row.payment
-            if seen and seen.stage is PaymentStage.ANSWERED and not (seen.purchase or seen.waits):
-                row = None  # its answer was collected, and that is not written yet
-            counted, named = sql.accounts_of(now, sums, settings)
-            limits = limits_of(budget, named, max_price)
-            return Overview(
-                since=since,
-                row=None if row is None else replace(row, payment=rules.kept_answer(row.payment, now)),
-                sums=counted,
-                limits=limits,
-                run=sql.run_sum(by_run[0]) if by_run else None,
-                settings=named,
-                empty=EmptyWallet.read(named[wallet]) if wallet and wallet in named else None,
-                spending=counted.spending(limits),
-            )
-
-        return self._engine.run(read)
+    def _overview(self, db: Transaction, lookup: Lookup) -> Overview:
+        now, payment_id, wallet = lookup.now, lookup.payment_id, lookup.wallet
+        find = sql.FIND, (lookup.fingerprint, *rules.times(now, lookup.since, lookup.over))
+        reads = [
+            find if payment_id is None else (sql.BY_ID, (payment_id,)),
+            (sql.SUMS, rules.begin(now)),
+            (sql.SETTINGS, ()),
+        ]
+        if lookup.run is not None:
+            reads.append((sql.BY_RUN, (lookup.run, lookup.signs)))
+        if lookup.name is not None:
+            reads.append((sql.OTHER_PAYER, (lookup.name, lookup.payer)))
+        rows, sums, settings, *more = db.read(*reads)
+        others = more.pop() if lookup.name is not None else []
+        row = self._seen(rows[0]) if rows else None
+        payment = None if row is None or payment_id is not None else row.payment
+        if payment and payment.stage is PaymentStage.ANSWERED and not (payment.purchase or payment.waits):
+            row = None  # its answer was collected, and that is not written yet
+        counted, named = sql.accounts_of(now, sums, settings)
+        return Overview(
+            lookup,
+            row=None if row is None else replace(row, payment=rules.kept_answer(row.payment, now)),
+            sums=counted,
+            limits=limits_of(lookup.budget, named, lookup.max_price),
+            settings=named,
+            empty=EmptyWallet.read(named[wallet]) if wallet and wallet in named else None,
+            run=sql.run_sum(more[0]) if more else None,
+            other=sql.payment_of(others[0]) if others else None,
+        )
 
     def spending(self, budget: Budget, *, now: float, max_price: int | None = None) -> Spending:
         """What is spent and held, and what `budget` and the ledger's own budget leave.
@@ -242,8 +225,8 @@ class Ledger:
         A payment counts in the last hour if it may be taken after `now - 3600`, today if it may be taken after midnight
         UTC, this month likewise: before `counts_until`, by the largest amount that was signed for its nonce.
         """
-
-        return self.overview("", budget, now=now, max_price=max_price).spending
+        seen = self.overview(Lookup(now=now, budget=budget, max_price=max_price))
+        return seen.sums.spending(seen.limits)
 
     def submit(self, change: Submit) -> LedgerRow | None:
         """Write down a signature and claim its payment. None, and nothing is written, if another call was faster.
@@ -257,28 +240,20 @@ class Ledger:
                 must not be sent.
             LedgerError: the ledger cannot be written.
         """
-        payment, now = change.payment, change.now
-        reads = _reads(now, payment.fingerprint, change.since, change.over, run=payment.run, without=payment.id)
-        if payment.purchase is not None:
-            reads = *reads, (sql.OTHER_PAYER, (payment.purchase, payment.payer))
-        is_first = False  # of the recipients of the service
+        payment, is_first = change.payment, False  # of the recipients of the service
 
         def step(db: Transaction) -> LedgerRow | PaymentRefusedError | None:
             nonlocal is_first
-            rows, sums, settings, *more = db.read(*reads)
+            seen = self._overview(db, change.lookup)
             if abs(ahead := self._engine.ahead) > MAX_AHEAD:
                 side = f"{abs(ahead)} s {'behind' if ahead > 0 else 'ahead of'} that of {self._engine.shown}"
                 problem = f"this machine's clock is {side}, and budgets go by it"
                 raise PaymentRefusedError(problem, code="clock_difference", hint="correct this machine's clock")
-            counted, named = sql.accounts_of(now, sums, settings)
-            row = self._row(rows[0]) if rows else None
-            others = more.pop() if payment.purchase is not None else ()
-            other = sql.payment_of(others[0]) if others else None
-            after = change(row, counted, named, run=sql.run_sum(more[0]) if more else None, other=other)
+            after = change(seen)
             if not isinstance(after, LedgerRow):
                 return after
             is_first = bool(after.settings) and rules.recipients_of(payment.origin) in after.settings
-            return self._save(db, row, after, (sql.FORGET, (now - rules.KEPT,)))
+            return self._save(db, seen.row, after, (sql.FORGET, (seen.lookup.now - rules.KEPT,)))
 
         def late() -> Late:
             return self._late(payment.id, payment.signatures + 1, change.undo())
@@ -444,25 +419,6 @@ class Ledger:
                 for late in self._engine.late:
                     ledger_failed(problem, late.payment_id)
         self._engine.close()
-
-
-def _reads(
-    now: float,
-    fingerprint: str,
-    since: float,
-    over: float,
-    *,
-    payment_id: str | None = None,
-    run: str | None,
-    without: str = "",
-) -> tuple[Statement, ...]:
-    """Statements for one call: the payment with an id, or the earlier one for the purchase; the accounts; of a
-    batch run, what the payments that ever belonged to it count, `without` one.
-    """
-    find = sql.FIND, (fingerprint, *rules.times(now, since, over))
-    row = find if payment_id is None else (sql.BY_ID, (payment_id,))
-    accounts = (sql.SUMS, rules.begin(now)), (sql.SETTINGS, ())
-    return row, *accounts, *([] if run is None else [(sql.BY_RUN, (run, without))])
 
 
 def _setting(db: Transaction, name: str) -> str | None:
