@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import socket
+import ssl
 import threading
+from typing import Any
 
 import httpcore
 import pytest
 
 from tradesdk import APIConnectionError, APIStatusError, APITimeoutError, AsyncTradeClient, Timeout
+from tradesdk._async.sending import Outgoing
 
 from .._answers import ACCOUNT, KEY, page, summary
 from .._answers import agent as whole
 from .._clock import VirtualClock
 from .._flavour_async import at_once, until
-from .._hostile import Visit, answer, hostile, listening
+from .._hostile import Visit, always, answer, hostile, listening
 from .._ports import free_port
 from .._rows import each_of
 from ._client import at_most, connected, facing
@@ -204,6 +209,61 @@ async def test_what_comes_with_an_answer_is_not_taken_for_the_next_one() -> None
         assert server.connections == 2
 
 
+def over_tls(sent: bytes, connection: socket.socket) -> None:
+    """Answer each request with `sent` twice: two records that come together. Without certificates."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("AECDH:@SECLEVEL=0")
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_side=True)
+    met = False
+    with contextlib.suppress(OSError):
+        while True:
+            try:
+                if not met:
+                    tls.do_handshake()
+                    met = True
+                tls.read()
+                tls.write(sent)
+                tls.write(sent)
+            except ssl.SSLWantReadError:
+                connection.sendall(outgoing.read())
+                if not (received := connection.recv(65_536)):
+                    return
+                incoming.write(received)
+
+
+async def test_what_comes_with_an_answer_over_tls_is_not_taken_for_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may be read from the socket with the answer, and wait in a layer below."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_ciphers("AECDH:@SECLEVEL=0")
+    monkeypatch.setattr("tradesdk._async.connection_pool.tls_context", lambda: context)
+    made: list[socket.socket] = []
+
+    def serve(connection: socket.socket) -> None:
+        made.append(connection)
+        over_tls(GOOD, connection)
+
+    with listening(serve) as port:
+        async with connected(f"https://127.0.0.1:{port}") as client:
+            for number in (1, 2, 3):
+                await client.account.get()
+                assert len(made) == number
+
+
+async def test_what_comes_after_a_full_read_is_not_taken_for_the_next_answer() -> None:
+    """The event loop reads more at once than a connection asks for."""
+    full = answer(json.dumps(ACCOUNT).encode().ljust(65_536 - len(answer(b" " * 65_000)) + 65_000))
+    assert len(full) == 65_536
+    async with facing(lambda visit: None if visit.send(full + GOOD) else visit.close()) as (server, client):
+        for number in (1, 2):
+            await client.account.get()
+            assert server.connections == number
+
+
 async def test_server_that_closes_after_every_answer() -> None:
     """A kept connection that is dead by the time of the next request costs nothing: a new one is opened."""
     over = threading.Event()
@@ -244,6 +304,103 @@ async def test_an_answer_to_a_request_that_was_not_read_whole(monkeypatch: pytes
             with pytest.raises(APIStatusError) as caught:
                 await client.agents.update("a1", name="one")
             assert (caught.value.status, len(made)) == (413, number)
+
+
+class LimitReached(OSError):
+    """What a caller's signal handler raises."""
+
+
+class AsyncStopped(httpcore.AsyncMockStream):
+    """A connection that a signal stops while it writes; any `OSError` would look like a failed write."""
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except OSError as error:
+            raise httpcore.WriteError from error
+
+
+async def test_what_a_signal_handler_raises_during_a_write_ends_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reached(number: int, frame: object) -> None:
+        raise LimitReached
+
+    async def connect(*_: object) -> AsyncStopped:
+        return AsyncStopped([GOOD])
+
+    monkeypatch.setattr("tradesdk._async.connection_pool.connect", connect)
+    before = signal.signal(signal.SIGTERM, reached)
+    try:
+        async with connected("http://127.0.0.1") as client:
+            with pytest.raises(LimitReached):
+                await client.account.get()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class AsyncWrittenTo(httpcore.AsyncMockStream):
+    """A connection that keeps what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__([GOOD])
+        self.written: list[bytes] = []
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self.written.append(buffer)
+
+
+async def test_a_long_request_is_written_in_pieces_that_do_not_show_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece has the time that is left; and a traceback may show a piece whose time ran out."""
+    stream = AsyncWrittenTo()
+
+    async def connect(*_: object) -> AsyncWrittenTo:
+        return stream
+
+    monkeypatch.setattr("tradesdk._async.connection_pool.connect", connect)
+    async with connected("http://127.0.0.1") as client:
+        outgoing = outgoing_of(client, body=b"x" * 200_000)
+        await (await client._session.sender.send(outgoing)).aclose()
+    head, _, body = b"".join(stream.written).partition(b"\r\n\r\n")
+    assert KEY.encode() in head
+    assert body == outgoing.body
+    assert max(map(len, stream.written)) == 65_536
+    for piece in stream.written:
+        assert repr(piece) == f"<{len(piece)} bytes>"
+        assert repr(piece[:100]) == f"<{len(piece[:100])} bytes>"
+
+
+def outgoing_of(client: AsyncTradeClient, body: bytes | None = None, **more: Any) -> Outgoing:
+    session = client._session
+    method, headers = "GET" if body is None else "POST", session.header_list(body)
+    rest: dict[str, Any] = {"timeout": session.parts, "deadline": 60.0, "watch": None}
+    return Outgoing(method, "/v1/account", headers, body, **rest | more)
+
+
+async def test_after_the_deadline_a_kept_connection_sends_nothing_and_says_so() -> None:
+    async with facing(always(GOOD)) as (server, client):
+        await client.account.get()
+        with pytest.raises(httpcore.ConnectTimeout):
+            await client._session.sender.send(outgoing_of(client, deadline=0.0))
+        assert (len(server.visits), server.connections) == (1, 1)
+
+
+async def test_a_connection_that_was_given_back_is_not_cut_off() -> None:
+    """Another thread may use it while a stream that used it before is closed."""
+    watched: list[object] = []
+    async with facing(always(GOOD)) as (_, client):
+        sent = await client._session.sender.send(outgoing_of(client, watch=watched.append))
+        assert watched[-1] is sent.connection
+        async for _ in sent:
+            pass
+        await sent.aclose()
+        assert watched[-1] is None
+
+
+async def test_a_connection_can_be_shown() -> None:
+    """In a traceback with the values of a frame."""
+    async with facing(always(GOOD)) as (_, client):
+        await client.account.get()
+        (kept,) = client._session.sender._idle  # type: ignore[attr-defined]
+        assert "HTTP/1.1" in repr(kept)
 
 
 async def test_connection_close_is_obeyed() -> None:

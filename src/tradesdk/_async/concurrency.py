@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -51,6 +52,17 @@ async def close_now(stream: Any) -> None:
     """Close a network stream, also in a scope that is canceled."""
     with anyio.CancelScope(shield=True):
         await stream.aclose()
+
+
+def holds_bytes(tls: ssl.SSLObject) -> bool:
+    """Whether TLS has bytes of an idle connection, or its end, that were read from the socket with what was wanted."""
+    try:
+        tls.read(1)
+    except ssl.SSLWantReadError:
+        return False
+    except ssl.SSLError:
+        pass
+    return True
 
 
 async def sleep(clock: Clock, seconds: float) -> None:

@@ -68,6 +68,11 @@ def close_now(stream: Any) -> None:
     stream.close()
 
 
+def holds_bytes(tls: Any) -> bool:
+    """Whether TLS has bytes of an idle connection: no, it reads what is wanted, and leaves the rest in the socket."""
+    return False
+
+
 def sleep(clock: Clock, seconds: float) -> None:
     clock.sleep(seconds)
 

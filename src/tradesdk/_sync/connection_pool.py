@@ -25,13 +25,13 @@ import httpcore
 
 from .._http.settings import Origin
 from .._http.tls import tls_context
-from .._http.transport_errors import UnsendableError
+from .._http.transport_errors import UnsendableError, transport_error
 from .._system.clock import SystemClock
 from .._system.forks import bind
 from .._system.interrupts import failures
 from .._values.http import Headers, SentHeaders
 from ..errors import TradeError
-from .concurrency import LoopBinding, Semaphore, close_now, connect
+from .concurrency import LoopBinding, Semaphore, close_now, connect, holds_bytes
 from .sending import CLOSED, Outgoing
 
 _NO_BODY = (204, 304)
@@ -48,6 +48,17 @@ class _CheckedHeaders:
     def __init__(self, sent: SentHeaders, host: tuple[bytes, bytes]) -> None:
         self.sent = sent
         self.known: Any = h11.Request(method="GET", target="/", headers=[host, *sent]).headers
+
+
+class _Written(bytes):
+    """A request, or a piece of it. The key is in it and the layers below hold it, so its `repr` shows nothing."""
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        return _Written(found) if isinstance(found, bytes) else found
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} bytes>"
 
 
 class ConnectionPool:
@@ -83,10 +94,10 @@ class ConnectionPool:
         try:
             connection.wire.begin(outgoing)
             response = connection.handle_request(request)  # respx replaces it
+            return PooledAnswer(self, connection, response)
         except BaseException:
             connection.wire.close()
             raise
-        return PooledAnswer(self, connection, response)
 
     def _request(self, outgoing: Outgoing) -> httpcore.Request:
         origin = self._origin
@@ -215,6 +226,9 @@ class Connection(httpcore.HTTPConnection):
         self._connection = cast(Any, self.wire)
         self._request_lock = cast(Any, contextlib.nullcontext())
 
+    def info(self) -> str:
+        return "CONNECTING" if self.wire.stream is None else "HTTP/1.1"
+
 
 class Wire:
     """A connection by HTTP/1.1, for one request at a time. It connects at the first one.
@@ -229,6 +243,8 @@ class Wire:
         self._timeout: Mapping[str, float | None] = {}
         self._watch: Callable[[object], None] = _ignore
         self._socket: socket.socket | None = None
+        self._tls: Any = None
+        self._filled = False  # the last read was as long as it may be, so the layers below may hold more
         self.stream: httpcore.NetworkStream | None = None
         self.give_up = self.expires = math.inf
 
@@ -242,10 +258,15 @@ class Wire:
         """Send a request, and read the head of its response."""
         self._timeout = request.extensions["timeout"]
         stream = self.stream or self._connected()
-        left = self._left("write", httpcore.WriteTimeout)
+        written = self._written(request)
+        expired: type[httpcore.TimeoutException] = httpcore.ConnectTimeout  # nothing was sent
         try:
-            stream.write(self._written(request), left)
-        except httpcore.WriteError:
+            for start in range(0, len(written), _AT_ONCE):
+                stream.write(written[start : start + _AT_ONCE], self._left("write", expired))
+                expired = httpcore.WriteTimeout
+        except httpcore.WriteError as error:
+            if not transport_error(error):  # a caller's time limit
+                raise
             self._http.send_failed()  # the response may have come before the whole request was read
         while isinstance(head := self._event(), h11.InformationalResponse):
             pass
@@ -265,16 +286,17 @@ class Wire:
             tls.set_alpn_protocols(["http/1.1"])
             stream = self.stream = stream.start_tls(tls, host, self._left("connect", httpcore.ConnectTimeout))
             self._watch(stream)
-        self._socket = stream.get_extra_info("socket")  # the layers below would find it again each time
+        # The layers below would find both again each time.
+        self._socket, self._tls = stream.get_extra_info("socket"), stream.get_extra_info("ssl_object")
         return stream
 
-    def _written(self, request: httpcore.Request) -> bytes:
-        """A whole request, for one packet. No frame of ours that waits has it, as the key is in it."""
+    def _written(self, request: httpcore.Request) -> _Written:
+        """A whole request, for one packet."""
         send, body = self._http.send, self._body
         try:
             head = send(h11.Request(method=request.method, target=request.url.target, headers=request.headers))
             content = send(h11.Data(data=body)) if body else b""
-            return b"".join([head or b"", content or b"", send(h11.EndOfMessage()) or b""])
+            return _Written(b"".join([head or b"", content or b"", send(h11.EndOfMessage()) or b""]))
         except h11.LocalProtocolError as error:
             raise httpcore.LocalProtocolError(str(error)) from error
 
@@ -294,6 +316,7 @@ class Wire:
             if event is not h11.NEED_DATA:
                 return event
             data = stream.read(_AT_ONCE, self._left("read", httpcore.ReadTimeout))
+            self._filled = len(data) == _AT_ONCE
             if not data and http.their_state is h11.SEND_RESPONSE:
                 raise httpcore.RemoteProtocolError("no response came")
             http.receive_data(data)
@@ -309,16 +332,19 @@ class Wire:
         """Get ready for another request within so many seconds. False if the connection cannot be reused."""
         http = self._http
         # Bytes that came after the response would be read as the next one.
-        if not http.our_state is http.their_state is h11.DONE or http.trailing_data[0]:
+        if not http.our_state is http.their_state is h11.DONE or http.trailing_data[0] or self._filled:
             return False
         http.start_next_cycle()
+        self._watch(None)  # another thread may use it next
         self._watch, self._body = _ignore, None
         self.expires = SystemClock.monotonic() + seconds
         return True
 
     def has_expired(self) -> bool:
         """Whether it was idle for too long, or the service has closed it."""
-        return SystemClock.monotonic() > self.expires or (self._socket is not None and _is_readable(self._socket))
+        if SystemClock.monotonic() > self.expires or (self._socket is not None and _is_readable(self._socket)):
+            return True
+        return self._tls is not None and holds_bytes(self._tls)
 
     def close(self) -> None:
         if self.stream is not None:
