@@ -8,13 +8,14 @@ import signal
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import httpcore
 import pytest
 
 from tradesdk import APIConnectionError, APIStatusError, APITimeoutError, AsyncTradeClient, Timeout
-from tradesdk._async.sending import Outgoing
+from tradesdk._async.sending import AsyncAnswer, Outgoing
 
 from .._answers import ACCOUNT, KEY, page, summary
 from .._answers import agent as whole
@@ -441,6 +442,26 @@ async def test_no_more_connections_than_allowed() -> None:
 
 
 @pytest.mark.long  # a time-out is waited for
+async def test_the_wait_for_a_connection_is_part_of_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, left = VirtualClock(), list[float]()
+    async with facing(always(GOOD), clock=clock, deadline=60) as (_, client):
+        sender = client._session.sender
+        enter, send = sender.enter, sender.send
+
+        async def late(timeout: float | None) -> Callable[[], None]:
+            clock.advance(20)
+            return await enter(timeout)
+
+        async def noted(outgoing: Outgoing) -> AsyncAnswer:
+            left.append(outgoing.deadline)
+            return await send(outgoing)
+
+        monkeypatch.setattr(sender, "enter", late)
+        monkeypatch.setattr(sender, "send", noted)
+        await client.account.get()
+    assert left == [40.0]
+
+
 async def test_no_connection_in_time() -> None:
     """One connection, and it is taken: the others wait for it, then give up without having been sent."""
     first_is_here, go_on = threading.Event(), threading.Event()

@@ -251,6 +251,7 @@ class AsyncSession:
             exchange = self.log(outgoing)
             leave = await self.sender.enter(max(0.0, min(left, self.parts["pool"])))
             try:
+                outgoing = outgoing._replace(deadline=give_up - clock.monotonic())  # after the wait for a place
                 sent = True
                 transfer = partial(self._transfer, outgoing, give_up)
                 if handover is not None:

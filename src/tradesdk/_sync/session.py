@@ -252,6 +252,7 @@ class Session:
             exchange = self.log(outgoing)
             leave = self.sender.enter(max(0.0, min(left, self.parts["pool"])))
             try:
+                outgoing = outgoing._replace(deadline=give_up - clock.monotonic())  # after the wait for a place
                 sent = True
                 transfer = partial(self._transfer, outgoing, give_up)
                 if handover is not None:
