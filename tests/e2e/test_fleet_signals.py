@@ -34,6 +34,7 @@ from tradesdk.fleet import (
     status,
 )
 from tradesdk.payments import ReasonCode
+from tradesdk.payments.ledger.rules import EmptyWallet
 
 from .._pages import ROOT, blocks
 from .._postgres import Postgres, Proxy, new_schema
@@ -410,8 +411,8 @@ def use_all(fleet: Fleet, role: str, **options: str) -> FleetStatus:
         ledger.set_setting("budget", lambda _: Budget(total="100").to_json())
         row = ledger.submit(wanted(draft(id=f"pay_{number}", fingerprint=f"{number}", run="a run"), owner="me"))
         assert row is not None
-        told(ledger, row.payment, ReasonCode.DELIVERED, owner="me")
-        ledger.set_setting("budget", lambda _: None)
+        empty = EmptyWallet(row.payment.id, 0.0, 0.0)  # its end deletes a setting
+        told(ledger, row.payment, ReasonCode.DELIVERED, owner="me", empty=empty)
         ledger.check()
         limiter = stack.enter_context(FleetRateLimiter(**place, alone=False))  # type: ignore[arg-type]
         claim = limiter.claim(f"key {number}")

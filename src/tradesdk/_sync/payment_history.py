@@ -48,11 +48,8 @@ class Payments:
             required_text("payment_id", payment_id)
         found = self._driver.buyer.ledger.get(payment_id)
         if found is None:
-            raise PaymentRefusedError(
-                f"the ledger has no payment {printable(without_keys(payment_id), 60)}",
-                code="no_such_payment",
-                hint="list them: client.payments.list()",
-            )
+            message = f"the ledger has no payment {printable(without_keys(payment_id), 60)}"
+            raise PaymentRefusedError(message, code="no_such_payment")
         return found
 
     def list(

@@ -172,7 +172,6 @@ def _refused_resource(offer: Offer, requirement: Requirement, url: str) -> _Refu
 
     Behind a proxy, scheme and port may differ, and the host may be a private one: `localhost`, `app`, 10.0.0.5.
     """
-    hint = "check the base URL; if it is correct, report the offer to the service"
     requested, _ = _host_and_path(url) or ("", "")
     urls = {}
     for resource in (offer.resource, requirement.raw.get("resource")):
@@ -181,12 +180,12 @@ def _refused_resource(offer: Offer, requirement: Requirement, url: str) -> _Refu
             continue
         if not found[0] or not (found[0] == requested or _is_private(found[0])):
             message = f"the offer is for {printable(named, 200)}, and the request was to {printable(requested, 200)}"
-            return _Refusal(6, "foreign_resource", message, hint)
+            return _Refusal(6, "foreign_resource", message)
         urls[found] = named
     if len(urls) > 1:
         offered, inside = (printable(named, 200) for named in urls.values())
         message = f"the offer is for {offered}, and resource in the way to pay is {inside}"
-        return _Refusal(6, "foreign_resource", message, hint)
+        return _Refusal(6, "foreign_resource", message)
     return None
 
 
@@ -248,7 +247,7 @@ def _refused_validity(requirement: Requirement, max_validity: int) -> _Refusal |
     seconds = longest_validity(requirement, max_validity)
     if seconds < SHORTEST:
         message = f"a payment would be valid for only {seconds} s, and the minimum is {SHORTEST} s"
-        return _Refusal(13, "short_validity", message, "the service must offer a longer `maxTimeoutSeconds`")
+        return _Refusal(13, "short_validity", message)
     return None
 
 

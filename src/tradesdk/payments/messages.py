@@ -38,9 +38,8 @@ _REMEDIES: dict[ErrorCode, str] = {
     "signature_rejected": "the signer signs for another address than {payer}, or not according to EIP-712; or that "
     "address has code: the signer of a smart contract wallet needs "
     "is_contract = True, and for a key that is delegated by EIP-7702 pay with another wallet",
-    "validity_rejected": "correct this machine's clock",
-    "payment_rejected": "the same call resends the same payment while it is valid",
 }
+"""Hints that name the wallet; other codes have their usual hint."""
 _NOT_DEPLOYED = ("invalid_exact_evm_payload_undeployed_smart_wallet", "eip6492_factory_not_allowed")
 _DEPLOY = "the service does not deploy {payer}: deploy that wallet yourself, or pay with another wallet"
 _HOW_TO_PROVE = (
@@ -67,7 +66,7 @@ def signature_refused(payment: Payment, problem: str) -> PaymentRefusedError:
 
 def rejected(payment: Payment, reason: str, response: RawResponse | None) -> PaymentError:
     code = _REJECTIONS.get(reason, "payment_rejected")
-    remedy = _DEPLOY if reason in _NOT_DEPLOYED else _REMEDIES[code]
+    remedy = _DEPLOY if reason in _NOT_DEPLOYED else _REMEDIES.get(code, "")
     return PaymentRejectedError(
         f"the service rejected a payment of {shown_usd(payment.most)}: {reason}",
         code=code,
@@ -157,7 +156,6 @@ def purchase_changed(payment: Payment, *, payer: str | None = None) -> PaymentRe
         f"purchase {shown_name(payment)} is for {printable(payment.url, 200)} {body} (payment "
         f"{payment.id}); nothing was paid now",
         code="purchase_changed",
-        hint="ask for the same data as then, or give this purchase another name",
     )
 
 
@@ -340,8 +338,6 @@ def no_budget(amount: int) -> PaymentRefusedError:
         f"this call costs {shown_usd(amount)}, and no budget is set",
         code="no_budget",
         details=BudgetDetails(cost=usd(amount)),
-        hint='set one: budget=Budget(per_day="5"), max_price= for one call, TRADE_BUDGET_PER_DAY=5 (or PER_CALL, '
-        "PER_HOUR, PER_MONTH, TOTAL)",
     )
 
 

@@ -190,7 +190,6 @@ SUMS = " UNION ALL ".join(
 SETTINGS = "SELECT name, value FROM settings"
 
 SET_SETTING = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-REMOVE_SETTING = "DELETE FROM settings WHERE name = ?"
 # A wallet is no longer empty. Parameters: its name, and the id of the payment that asked, then a space and %.
 NOT_EMPTY = "DELETE FROM settings WHERE name = ? AND value LIKE ?"
 

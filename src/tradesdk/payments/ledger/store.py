@@ -248,7 +248,7 @@ class Ledger:
             if abs(ahead := self._engine.ahead) > MAX_AHEAD:
                 side = f"{abs(ahead)} s {'behind' if ahead > 0 else 'ahead of'} that of {self._engine.shown}"
                 problem = f"this machine's clock is {side}, and budgets go by it"
-                raise PaymentRefusedError(problem, code="clock_difference", hint="correct this machine's clock")
+                raise PaymentRefusedError(problem, code="clock_difference")
             after = change(seen)
             if not isinstance(after, LedgerRow):
                 return after
@@ -375,15 +375,11 @@ class Ledger:
         """A setting of the ledger."""
         return self._engine.run(lambda db: _setting(db, name))
 
-    def set_setting(self, name: str, change: Callable[[str | None], str | None]) -> None:
-        """Set a setting to the result of a pure function of its value; None removes it."""
+    def set_setting(self, name: str, change: Callable[[str | None], str]) -> None:
+        """Set a setting to the result of a pure function of its value."""
 
         def step(db: Transaction) -> None:
-            value = change(_setting(db, name))
-            if value is None:
-                db.write((sql.REMOVE_SETTING, (name,)))
-            else:
-                db.write((sql.SET_SETTING, (name, value)))
+            db.write((sql.SET_SETTING, (name, change(_setting(db, name)))))
 
         self._engine.run(step, errors.NOTHING_CHANGED, write=True)
 
