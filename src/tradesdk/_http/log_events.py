@@ -176,18 +176,7 @@ def ledger_failed(error: TradeError, payment_id: str) -> None:
     event("ledger_failed", "payment %(payment_id)s: %(reason)s", error, level=logging.ERROR, payment_id=payment_id)
 
 
-def log_recipient(origin: str, address: str) -> None:
-    """Log the first recipient of a service: from now on only this one is paid there."""
-    text = "%(address)s is remembered as the recipient of %(url)s; another one is refused"
-    event("recipient_remembered", text, level=logging.INFO, address=address, url=printable(origin, 300))
-
-
 def log_retry(error: APIError, wait: float) -> None:
     url = printable(error.url, 300)
     text = "%(reason)s (%(method)s %(url)s); trying again in %(wait).1f s"
     event("retry", text, error, method=error.method, url=url, wait=wait, tries=error.retries + 1)
-
-
-def log_rate_limit_wait(wait: float) -> None:
-    text = "%(reason)s; waiting %(wait).1f s for the reset"
-    event("rate_limit_wait", text, reason="the rate limit is used up", wait=wait)

@@ -124,8 +124,9 @@ class ServiceClock:
         return Moment(now, monotonic, self.now(now), self.latest(now, monotonic), self.is_known)
 
     def agrees(self, at: Moment) -> bool:
-        """Whether the service's time is known and the local clock agrees with it."""
-        return self.is_known and not self.difference and not self.has_parted(at.local, at.monotonic)
+        """Whether the service's time is known, and the local clock agrees with it and was not changed since."""
+        has_parted = abs(self.now(at.local) - self.at(at.monotonic)) > REPORTED
+        return self.is_known and not self.difference and not has_parted
 
     def observe_event(self, when: float, monotonic: float) -> None:
         """Read the time from an event that is ahead; without a `Date`, also from the first event."""
@@ -146,10 +147,6 @@ class ServiceClock:
     def now(self, now: float) -> float:
         """The best estimate: the local clock, corrected if it differs by more than 5 s."""
         return now + self.difference
-
-    def has_parted(self, now: float, monotonic: float) -> bool:
-        """Whether the local clock was changed since the last date: then only a response tells the service's time."""
-        return self.is_known and abs(self.now(now) - self.at(monotonic)) > REPORTED
 
     def latest(self, now: float, monotonic: float) -> float:
         return max(self.now(now), self.at(monotonic)) if self.is_known else self.now(now)

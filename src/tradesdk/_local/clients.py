@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -114,10 +113,5 @@ def _elsewhere(name: str, own: list[str], url: str, url_from: str) -> ConfigErro
 
 
 def _log_override(variable: str, name: str) -> None:
-    event(
-        "profile_overridden",
-        "%(variable)s is used instead of what profile %(profile)s says",
-        level=logging.WARNING,
-        variable=variable,
-        profile=name,
-    )
+    text = "%(variable)s is used instead of what profile %(profile)s says"
+    event("profile_overridden", text, variable=variable, profile=name)

@@ -161,16 +161,13 @@ class MarketClient(BaseClient):
             check_tokens=check_tokens,
             collect=collect,
         )
-        if api_key is not None and not send_api_key:
-            raise ConfigError(
-                "api_key= has no effect without send_api_key=True: market data is paid for, without a key",
-                hint="leave api_key= out, or pass send_api_key=True if the service wants the key as well",
-            )
-        if rate_limiter is not None and not send_api_key:
-            raise ConfigError(
-                "rate_limiter= has no effect without send_api_key=True: it is for the rate limit of a key",
-                hint="leave rate_limiter= out, or pass send_api_key=True if the service wants the key as well",
-            )
+        for name, given, why in (
+            ("api_key", api_key, "market data is paid for, without a key"),
+            ("rate_limiter", rate_limiter, "it is for the rate limit of a key"),
+        ):
+            if given is not None and not send_api_key:
+                hint = f"leave {name}= out, or pass send_api_key=True if the service wants the key as well"
+                raise ConfigError(f"{name}= has no effect without send_api_key=True: {why}", hint=hint)
         if witness is not None:
             from .chain_witness import ChainWitness
 

@@ -13,7 +13,7 @@ from logging import DEBUG
 from typing import TYPE_CHECKING, ClassVar, NoReturn, Protocol, TypeVar, runtime_checkable
 
 from .._http import log_events, settings
-from .._http.log_events import NO_SPAN, event, is_shown, limiter_failed, log_rate_limit_wait, logger, wire
+from .._http.log_events import NO_SPAN, event, is_shown, limiter_failed, logger, wire
 from .._http.rate_limit import RateWindow, count
 from .._http.request import Request
 from .._http.response import BodyReader, failure_of, is_of_market_data, moment_after, status_error
@@ -389,7 +389,8 @@ class Session:
                     rate_limit=self.limiter.rate_limit,
                 )
             if wait > 1:  # a shorter wait is for its turn, not for the reset
-                log_rate_limit_wait(wait)
+                text = "%(reason)s; waiting %(wait).1f s for the reset"
+                event("rate_limit_wait", text, reason="the rate limit is used up", wait=wait)
             self.sleep(self.clock, wait)
         return claim
 

@@ -144,8 +144,9 @@ class Budget:
         return self.from_micro(lower, is_unlimited=self.is_unlimited or other.is_unlimited)
 
     def __repr__(self) -> str:
-        limits = [(name, getattr(self, name)) for name in LIMITS]
-        shown = ", ".join(f"{name}={_dollars(micro)!r}" for name, micro in limits if micro is not None)
+        given = {name: shown_usd(micro) for name in LIMITS if (micro := getattr(self, name)) is not None}
+        limits = [(name, amount.removeprefix("$").removesuffix(".00")) for name, amount in given.items()]
+        shown = ", ".join(f"{name}={amount!r}" for name, amount in limits)
         if not self.is_unlimited:
             return f"Budget({shown})"
         return f"Budget.unlimited().strictest(Budget({shown}))" if shown else "Budget.unlimited()"
@@ -254,10 +255,6 @@ class Spending:
     def left_usd(self) -> Decimal | None:
         """`left` in dollars; None without a limit."""
         return None if self.left is None else usd(self.left)
-
-
-def _dollars(micro: int) -> str:
-    return shown_usd(micro).removeprefix("$").removesuffix(".00")
 
 
 def micro_usd(name: str, value: Usd) -> int:

@@ -78,16 +78,12 @@ def choose(offer: Offer, limits: Limits) -> Requirement:
         raise PaymentRefusedError("the service requires payment and offers no way to pay", code="no_offer")
     acceptable = [requirement for requirement, refusal in judged if refusal is None]
     if acceptable:
-        return min(acceptable, key=_rank)
+        return min(acceptable, key=lambda one: (one.extra.get("paymentFlow") == UPFRONT, int(one.amount)))
     # Of two that are too expensive, the cheaper one is closer.
     closest = max((refusal for _, refusal in judged if refusal), key=lambda one: (one.step, -one.excess))
     others = len(offer.accepts) - 1
     more = "" if not others else f" ({others} other {'offer was' if others == 1 else 'offers were'} refused as well)"
     raise PaymentRefusedError(closest.message + more, code=closest.code, hint=closest.hint, details=closest.details)
-
-
-def _rank(requirement: Requirement) -> tuple[bool, int]:
-    return requirement.extra.get("paymentFlow") == UPFRONT, int(requirement.amount)
 
 
 def longest_validity(requirement: Requirement, max_validity: int) -> int:

@@ -12,6 +12,7 @@ A `Record` that fails is kept as `Late`: reads show it as if written, and it is 
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from secrets import randbits
 from typing import TYPE_CHECKING, TypeVar
 
 from ..._http.arguments import file_path, flags, seconds
-from ..._http.log_events import ledger_failed, log_recipient
+from ..._http.log_events import event, ledger_failed
 from ..._postgres.server import SCHEMA, server
 from ..._values.frames import hides_locals
 from ..._values.payment import Payment, PaymentStage
@@ -262,7 +263,9 @@ class Ledger:
         if isinstance(result, PaymentRefusedError):  # raised here, as an error in the step ends a connection
             raise result
         if is_first:
-            log_recipient(payment.origin, payment.pay_to)
+            text = "%(address)s is remembered as the recipient of %(url)s; another one is refused"
+            url = printable(payment.origin, 300)
+            event("recipient_remembered", text, level=logging.INFO, address=payment.pay_to, url=url)
         return result
 
     def update(self, payment_id: str, change: LedgerChange, row: LedgerRow | None = None) -> LedgerRow:
