@@ -39,9 +39,11 @@ from tradesdk import (
 )
 from tradesdk._values.text import printable
 from tradesdk.payments import BudgetDetails
-from tradesdk.payments.messages import rejected
+from tradesdk.payments.messages import outcome_error
+from tradesdk.payments.state_machine import REJECTED as REJECTION
+from tradesdk.payments.state_machine import Report
 
-from .._payments import payment
+from .._payments import REJECTED, payment
 from .._rows import each_of
 from .._texts import WEAPONS, texts
 from ._pickled import pickled
@@ -300,8 +302,9 @@ def test_keystores(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_service_calls_a_rejection_stays_beside_the_code(reason: str, code: str) -> None:
-    one = payment()
-    error = rejected(one, reason, None)
+    one = payment(**REJECTED)
+    error = outcome_error(one, Report(REJECTION, reason))
+    assert error is not None
     assert (error.code, error.reason, error.payment) == (code, reason, one)
     assert str(error).startswith(f"{code}: the service rejected a payment of ${one.amount_usd.normalize():f}")
     assert error.message.endswith(f": {reason}")

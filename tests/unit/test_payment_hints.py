@@ -14,7 +14,8 @@ import pytest
 from tradesdk import ConfigError, MarketClient, Payment, PaymentError, PaymentRefusedError
 from tradesdk._sync.payment_history import Payments
 from tradesdk.payments.ledger.rules import recipient_refusal
-from tradesdk.payments.messages import already_known, blocking_error, in_doubt, not_expired, undelivered
+from tradesdk.payments.messages import already_known, blocking_error, not_expired, outcome_error
+from tradesdk.payments.state_machine import OPEN, UNDELIVERED, Meaning, Report
 
 from .._payments import MARKED_PAID, MARKED_UNPAID, REJECTED, UNKNOWN, UNUSABLE, payment
 from .._rows import each_of
@@ -37,11 +38,17 @@ def test_a_traceback_shows_it_once_and_so_does_a_copys() -> None:
     assert "hint" not in str(error)
 
 
+def outcome(payment: Payment, meaning: Meaning, reason: str) -> PaymentError:
+    error = outcome_error(payment, Report(meaning, reason))
+    assert error is not None
+    return error
+
+
 def errors() -> list[PaymentError]:
     open_, spoiled = payment(**UNKNOWN), payment(**UNUSABLE)
     return [
-        in_doubt(open_, "status 500"),
-        undelivered(spoiled, "no JSON"),
+        outcome(open_, OPEN, "status 500"),
+        outcome(spoiled, UNDELIVERED, "no JSON"),
         blocking_error(open_),
         blocking_error(spoiled),
         not_expired(open_),
@@ -81,7 +88,9 @@ def test_when_time_is_up_the_same_call_goes_on() -> None:
     assert error.hint.startswith("make the same call again: it signs the same nonce again")
 
 
-@each_of("said", [blocking_error, lambda open_: in_doubt(open_, "the connection was lost")], ids=["resume", "call"])
+@each_of(
+    "said", [blocking_error, lambda open_: outcome(open_, OPEN, "the connection was lost")], ids=["resume", "call"]
+)
 def test_until_when_the_same_call_is_the_same_purchase(said: Callable[[Payment], PaymentError]) -> None:
     """Without a name, a call that is made again later pays once more: nobody is sent there."""
     hint = said(payment(**UNKNOWN)).hint

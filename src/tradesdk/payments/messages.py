@@ -64,32 +64,6 @@ def signature_refused(payment: Payment, problem: str) -> PaymentRefusedError:
     )
 
 
-def rejected(payment: Payment, reason: str, response: RawResponse | None) -> PaymentError:
-    code = _REJECTIONS.get(reason, "payment_rejected")
-    remedy = _DEPLOY if reason in _NOT_DEPLOYED else _REMEDIES.get(code, "")
-    return PaymentRejectedError(
-        f"the service rejected a payment of {shown_usd(payment.most)}: {reason}",
-        code=code,
-        hint=remedy.format(payer=payment.payer),
-        reason=reason,
-        payment=payment,
-        response=response,
-    )
-
-
-def in_doubt(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:
-    return PaymentOutcomeUnknownError(
-        f"{shown_usd(payment.most)} may have been paid ({reason}); nonce {payment.nonce}",
-        code="outcome_unknown",
-        hint="make the same call again: it resends the same payment, and after "
-        f"{payment.expires_at:%H:%M:%S} UTC it signs the same nonce again, which is taken only once; "
-        f"{_until(payment)}or client.payments.resume({payment.id!r})",
-        reason=reason,
-        payment=payment,
-        response=response,
-    )
-
-
 def _until(payment: Payment) -> str:
     """When the same call would pay again; with a name it never does."""
     if payment.purchase is not None:
@@ -101,19 +75,6 @@ def _how_to_mark(payment: Payment) -> str:
     if payment.paid:
         return f"client.payments.mark({payment.id!r}, paid=True)"
     return f"check the wallet and mark the payment: client.payments.mark({payment.id!r}, paid=…)"
-
-
-def undelivered(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:
-    paid = "was paid" if payment.paid else "was paid, by what the service says"
-    return PaymentUndeliveredError(
-        f"{shown_usd(payment.most)} {paid}, and no usable answer arrived: {reason}",
-        code="paid_undelivered",
-        hint=f"contact the service with its nonce and transaction: client.payments.get({payment.id!r}); "
-        f"{_how_to_buy_again(payment)}",
-        reason=reason,
-        payment=payment,
-        response=response,
-    )
 
 
 def _how_to_buy_again(payment: Payment) -> str:
@@ -169,29 +130,38 @@ def purchase_secret_changed(payer: str, known: str, given: str) -> PaymentRefuse
     )
 
 
-def suspect(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:
-    return PaymentOutcomeUnknownError(
-        f"{shown_usd(payment.most)} was probably paid: the service failed to settle two signatures of the same nonce "
-        f"({reason}); nonce {payment.nonce}",
-        code="suspect_paid",
-        hint=_how_to_mark(payment),
-        reason=reason,
-        payment=payment,
-        response=response,
-    )
-
-
-def outcome_error(payment: Payment, report: Report, response: RawResponse | None) -> PaymentError | None:
+def outcome_error(payment: Payment, report: Report, response: RawResponse | None = None) -> PaymentError | None:
     """The error that ends a call; None if the error of the response itself is raised."""
-    if payment.stage is PaymentStage.TAKEN:
-        if payment.code is ReasonCode.SUSPECT:
-            return suspect(payment, report.reason, response)
-        if payment.code is ReasonCode.TAKEN_ELSEWHERE:
-            return taken_elsewhere(payment, response)
-        return undelivered(payment, report.reason, response)
-    if payment.in_doubt or payment.stage is PaymentStage.ANSWERED:
-        return in_doubt(payment, report.reason, response)
-    return rejected(payment, report.reason, response) if report.meaning is REJECTED else None
+    kind: type[PaymentError] = PaymentOutcomeUnknownError
+    code: ErrorCode
+    reason, amount = report.reason, shown_usd(payment.most)
+    if payment.stage is PaymentStage.TAKEN and payment.code is ReasonCode.TAKEN_ELSEWHERE:
+        return taken_elsewhere(payment, response)
+    if payment.stage is PaymentStage.TAKEN and payment.code is ReasonCode.SUSPECT:
+        what = f"{amount} was probably paid: the service failed to settle two signatures of the same nonce"
+        code, what, hint = "suspect_paid", f"{what} ({reason}); nonce {payment.nonce}", _how_to_mark(payment)
+    elif payment.stage is PaymentStage.TAKEN:
+        kind, code, paid = PaymentUndeliveredError, "paid_undelivered", "was paid"
+        if not payment.paid:
+            paid += ", by what the service says"
+        what = f"{amount} {paid}, and no usable answer arrived: {reason}"
+        hint = f"contact the service with its nonce and transaction: client.payments.get({payment.id!r}); "
+        hint += _how_to_buy_again(payment)
+    elif payment.in_doubt or payment.stage is PaymentStage.ANSWERED:
+        code, what = "outcome_unknown", f"{amount} may have been paid ({reason}); nonce {payment.nonce}"
+        hint = (
+            f"make the same call again: it resends the same payment, and after {payment.expires_at:%H:%M:%S} UTC it "
+            f"signs the same nonce again, which is taken only once; {_until(payment)}"
+            f"or client.payments.resume({payment.id!r})"
+        )
+    elif report.meaning is REJECTED:
+        kind, code = PaymentRejectedError, _REJECTIONS.get(reason, "payment_rejected")
+        what = f"the service rejected a payment of {amount}: {reason}"
+        hint = _DEPLOY if reason in _NOT_DEPLOYED else _REMEDIES.get(code, "")
+        hint = hint.format(payer=payment.payer)
+    else:
+        return None
+    return kind(what, code=code, hint=hint, reason=reason, payment=payment, response=response)
 
 
 def not_expired(payment: Payment) -> PaymentRefusedError:
@@ -251,50 +221,39 @@ def over_limits(payment: Payment, most: int, pay_to: Collection[str]) -> Payment
 
 def blocking_error(payment: Payment) -> PaymentError:
     """Why a payment is not sent (again)."""
+    kind: type[PaymentError] = PaymentRefusedError
     stage, is_closed = payment.stage, payment.proof is PaymentProof.PERSON and payment.paid
+    is_answered, amount, reason, hint = stage is PaymentStage.ANSWERED, shown_usd(payment.most), "", ""
+    code: ErrorCode = "already_delivered"
     if stage is PaymentStage.TAKEN and not is_closed:
         if payment.code is ReasonCode.TAKEN_ELSEWHERE:
             return taken_elsewhere(payment)
         what = "was paid without a usable answer" if payment.paid else "is probably paid, without an answer"
-        return PaymentRefusedError(
-            f"an earlier payment of {shown_usd(payment.most)} for this call {what}, so it is not paid for again",
-            code="unresolved_payment",
-            hint=f"{_how_to_mark(payment)}; {_how_to_buy_again(payment)}",
-            reason=payment.reason,
-            payment=payment,
+        what = f"an earlier payment of {amount} for this call {what}, so it is not paid for again"
+        code, reason = "unresolved_payment", payment.reason
+        hint = f"{_how_to_mark(payment)}; {_how_to_buy_again(payment)}"
+    elif payment.is_open:
+        kind, code, reason = PaymentOutcomeUnknownError, "time_is_up", payment.reason
+        what = (
+            f"payment {payment.id} has expired or is about to, so it cannot be resent; {amount} may have been paid; "
+            f"nonce {payment.nonce}"
         )
-    if payment.is_open:
-        return PaymentOutcomeUnknownError(
-            f"payment {payment.id} has expired or is about to, so it cannot be resent; {shown_usd(payment.most)} may "
-            f"have been paid; nonce {payment.nonce}",
-            code="time_is_up",
-            hint="make the same call again: it signs the same nonce again, which is taken only once; "
-            f"{_until(payment)}or {_how_to_mark(payment)}",
-            reason=payment.reason,
-            payment=payment,
+        hint = (
+            "make the same call again: it signs the same nonce again, which is taken only once; "
+            f"{_until(payment)}or {_how_to_mark(payment)}"
         )
-    if payment.purchase is not None and (stage is PaymentStage.ANSWERED or is_closed):
-        delivered, day = stage is PaymentStage.ANSWERED, f"{payment.updated_at:%Y-%m-%d}"
-        what = f"({day}), and its answer is not kept" if delivered else f"without an answer, as was noted on {day}"
-        return PaymentRefusedError(
-            f"purchase {shown_name(payment)} was paid for {what}",
-            code="already_delivered",
-            hint=("answers are kept for 30 days; " if delivered else "") + _how_to_buy_again(payment),
-            payment=payment,
-        )
-    if stage is PaymentStage.ANSWERED:
-        return PaymentRefusedError(
-            f"payment {payment.id} was delivered, and its answer is not kept",
-            code="already_delivered",
-            hint="make the call again to buy it again; the ledger keeps the answers of named purchases for 30 days",
-            payment=payment,
-        )
-    what = "was not sent" if payment.is_unsent else "was paid" if payment.paid else "was not paid"
-    return PaymentRefusedError(
-        f"payment {payment.id} {what}, so it cannot be sent",
-        code="not_live",
-        payment=payment,
-    )
+    elif payment.purchase is not None and (is_answered or is_closed):
+        day = f"{payment.updated_at:%Y-%m-%d}"
+        what = f"({day}), and its answer is not kept" if is_answered else f"without an answer, as was noted on {day}"
+        what = f"purchase {shown_name(payment)} was paid for {what}"
+        hint = ("answers are kept for 30 days; " if is_answered else "") + _how_to_buy_again(payment)
+    elif is_answered:
+        what = f"payment {payment.id} was delivered, and its answer is not kept"
+        hint = "make the call again to buy it again; the ledger keeps the answers of named purchases for 30 days"
+    else:
+        what = "was not sent" if payment.is_unsent else "was paid" if payment.paid else "was not paid"
+        code, what = "not_live", f"payment {payment.id} {what}, so it cannot be sent"
+    return kind(what, code=code, hint=hint, reason=reason, payment=payment)
 
 
 def recipient_changed(address: str, trusted: Collection[str]) -> PaymentRefusedError:
