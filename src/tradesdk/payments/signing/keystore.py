@@ -73,7 +73,15 @@ def create_keystore(
             hint="choose a password: without one, anybody who gets the file has the money",
         )
     document = _encrypted(account, raw, secret, work, shown)
-    _write(file, shown, json.dumps(document, indent=2).encode() + b"\n")
+    try:
+        path = str(file.absolute())
+        private_files.make_folder(os.path.dirname(path))
+        private_files.create_whole(path, json.dumps(document, indent=2).encode() + b"\n")
+    except FileExistsError:
+        raise _exists(shown) from None
+    except failures(OSError) as error:
+        message = f"the keystore {shown} cannot be written: {error.strerror}"
+        raise ConfigError(message, code="invalid_keystore", hint=of_file(error)) from None
     return checksummed(document["address"])
 
 
@@ -282,16 +290,3 @@ def _encrypted(account: Any, raw: bytes, secret: bytes, work: int, shown: str) -
 
 def _exists(shown: str) -> ConfigError:
     return ConfigError(f"{shown} exists, and a keystore is never overwritten", code="keystore_exists")
-
-
-def _write(file: Path, shown: str, text: bytes) -> None:
-    """Write a file that nobody else can read, whole or not at all. An existing file is never overwritten."""
-    try:
-        path = str(file.absolute())
-        private_files.make_folder(os.path.dirname(path))
-        private_files.create_whole(path, text)
-    except FileExistsError:
-        raise _exists(shown) from None
-    except failures(OSError) as error:
-        message = f"the keystore {shown} cannot be written: {error.strerror}"
-        raise ConfigError(message, code="invalid_keystore", hint=of_file(error)) from None
