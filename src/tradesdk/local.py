@@ -8,7 +8,7 @@ from ._local.folders import config_folder, data_folder
 from ._local.keys import KeyStore
 from ._local.origins import host_of, origin_of
 from ._local.profiles import Profiles
-from ._system.private_files import try_lock
+from ._system.private_files import new_part, remove_parts
 
 __all__ = [
     "KeyStore",
@@ -17,6 +17,7 @@ __all__ = [
     "config_folder",
     "data_folder",
     "host_of",
+    "new_part",
     "origin_of",
-    "try_lock",
+    "remove_parts",
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import stat
 import sys
 from io import FileIO
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
-_NAMED = 80  # characters of the file's name in the temporary file's name
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EROFS}
 
 
@@ -34,16 +32,11 @@ class PartialFile:
         """Creates it. Without a `mode`, it gets the mode of the file, or the default."""
         self._path = path
         self._kept = stat.S_IMODE(path.stat().st_mode) if mode is None and path.exists() else None
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-        from tradesdk.local import try_lock  # most commands write no file
+        from tradesdk.local import new_part, remove_parts  # most commands write no file
 
-        remove_partial_files(path.parent, path.name)
-        while True:
-            self._half = path.with_name(f".{path.name[:_NAMED]}.{os.urandom(8).hex()}.tmp")
-            file = os.open(self._half, flags, 0o644 if mode is None and self._kept is None else mode or 0o600)
-            if try_lock(file) is not False and os.fstat(file).st_nlink:
-                break
-            os.close(file)  # another command removed it as a leftover before it was locked
+        remove_parts(str(path.parent), path.name)
+        half, file = new_part(str(path), 0o644 if mode is None and self._kept is None else mode or 0o600)
+        self._half = Path(half)
         self.file = FileIO(file, "wb")
 
     def commit(self, path: Path | None = None, *, sync: bool = False) -> None:
@@ -94,25 +87,6 @@ def write_all(file: FileIO, content: bytes) -> None:
     left = memoryview(content)
     while left:
         left = left[file.write(left) or 0 :]
-
-
-def remove_partial_files(folder: Path, name: str | None = None) -> bool:
-    """Removes temporary files of killed commands, for this file or for all in the folder; True when there were any."""
-    shape = re.compile(r"\.%s\.[0-9a-f]{16}\.tmp" % (".+" if name is None else re.escape(name[:_NAMED])))
-    from tradesdk.local import try_lock
-
-    found = False
-    with contextlib.suppress(OSError):
-        for half in (each for each in folder.iterdir() if shape.fullmatch(each.name)):
-            with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-                if os.name != "nt":  # Windows cannot remove an open file
-                    file = os.open(half, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-                    stack.callback(os.close, file)
-                    if not try_lock(file):
-                        continue
-                half.unlink()
-                found = True
-    return found
 
 
 @contextlib.contextmanager

@@ -254,7 +254,7 @@ def test_a_kill_leaves_a_whole_keystore_or_none(tmp_path: Path, links: str) -> N
 def test_what_a_live_process_is_writing_stays(tmp_path: Path) -> None:
     """A part that is locked is somebody's, another one is what was left; other files have nothing to do with it."""
     fcntl = pytest.importorskip("fcntl")
-    names = [f"wallet.json.{part}" for part in ("0" * 16 + ".tmp", "1" * 16 + ".tmp", "2.tmp", "backup.tmp")]
+    names = [f".wallet.json.{part}" for part in ("0" * 16 + ".tmp", "1" * 16 + ".tmp", "2.tmp", "backup.tmp")]
     for name in names:
         (tmp_path / name).touch()
     with open(tmp_path / names[0]) as live:

@@ -14,6 +14,8 @@ import sys
 from .interrupts import failures, suppress
 
 _FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS
+_NAMED = 80  # characters of a file's name in the name of its part
 _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES}
 
 
@@ -41,7 +43,7 @@ def make_folder(folder: str) -> None:
 
 def create(path: str) -> int:
     """Create a file with mode 0600, whatever the umask, and open it for writing. Fails if the name exists."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
+    file = os.open(path, _NEW, 0o600)
     try:
         if os.name != "nt":
             os.fchmod(file, 0o600)
@@ -118,7 +120,7 @@ def create_whole(path: str, data: bytes) -> None:
 
     On file systems without hard links, a killed process may leave it empty.
     """
-    temp, file = _part(path)
+    temp, file = new_part(path)
     try:
         try:
             if os.name != "nt" and os.fstat(file).st_mode & 0o077:
@@ -148,34 +150,40 @@ def create_whole(path: str, data: bytes) -> None:
         sync_folder(os.path.dirname(path))
 
 
-def _part(path: str) -> tuple[str, int]:
-    """A new file beside another one. It is locked while this process lives."""
+def new_part(path: str, mode: int | None = None) -> tuple[str, int]:
+    """Create a file beside another one, which it replaces when it is complete. It is locked while this process lives.
+
+    If the process is killed, it stays, and `remove_parts` removes it. `mode`: by default 0600, whatever the umask.
+    """
+    folder, name = os.path.split(path)
     while True:
-        temp = f"{path}.{os.urandom(8).hex()}.tmp"  # others may be creating the same file
-        file = create(temp)
+        part = os.path.join(folder, f".{name[:_NAMED]}.{os.urandom(8).hex()}.tmp")  # others may be creating the same
+        file = create(part) if mode is None else os.open(part, _NEW, mode)
         if try_lock(file) is not False and os.fstat(file).st_nlink:
-            return temp, file
+            return part, file
         os.close(file)  # before the lock, another process took it for an abandoned one
 
 
-def remove_left(path: str) -> None:
-    """Remove the files that killed processes left in `create_whole`: those that nobody has locked."""
-    folder, name = os.path.split(path)
+def remove_parts(folder: str, name: str | None = None) -> bool:
+    """Remove the parts that nobody has locked, of one file or of all in a folder. Returns whether there were any."""
+    shape = re.compile(r"\.%s\.[0-9a-f]{16}\.tmp" % (".+" if name is None else re.escape(name[:_NAMED])))
+    found = False
     with suppress(OSError):
-        for found in os.listdir(folder):
-            if re.fullmatch(r"\.[0-9a-f]{16}\.tmp", found.removeprefix(name)) and found.startswith(name):
-                with suppress(OSError):
-                    _remove_unlocked(os.path.join(folder, found))
+        for part in filter(shape.fullmatch, os.listdir(folder)):
+            with suppress(OSError):
+                found |= _remove_unlocked(os.path.join(folder, part))
+    return found
 
 
-def _remove_unlocked(path: str) -> None:
+def _remove_unlocked(path: str) -> bool:
     if os.name == "nt":  # Windows refuses to remove an open file
         os.unlink(path)
-        return
+        return True
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | _FLAGS)
     try:
-        if try_lock(file):
+        if is_free := try_lock(file) is True:
             os.unlink(path)
+        return is_free
     finally:
         os.close(file)
 

@@ -19,15 +19,15 @@ def logout(run: Run) -> None:
     service: revoke it in the dashboard.
     """
     from tradesdk import ConfigError
+    from tradesdk.local import remove_parts
     from tradesdk_cli.commands.login import note_mock_removal
     from tradesdk_cli.config.credentials import key_store, remove_key
     from tradesdk_cli.config.files import change
-    from tradesdk_cli.files import remove_partial_files
 
     run.out.selection.expect("profile", "removed")
     settings = run.settings
     name = settings.profile
-    killed = remove_partial_files(key_store(settings).folder)  # half-written, of any profile
+    killed = remove_parts(str(key_store(settings).folder))  # half-written, of any profile
     removed = ["the key of a login that was killed"] if killed else []
     if name is not None:
         store = settings.saved.tables[name].get("key")

@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from tradesdk.local import KeyStore, host_of, origin_of
+from tradesdk.local import KeyStore, host_of, origin_of, remove_parts
 from tradesdk_cli.config.entries import PROJECT_FILE
 from tradesdk_cli.config.settings import Settings, is_loopback
 from tradesdk_cli.errors import ConfigProblem
-from tradesdk_cli.files import atomic_write, file_errors, remove_partial_files
+from tradesdk_cli.files import atomic_write, file_errors
 from tradesdk_cli.text import one_line
 
 
@@ -31,7 +31,7 @@ def save_key(settings: Settings, profile: str, kind: str, key: str) -> None:
     with file_errors(ConfigProblem, f"the key was not saved: cannot write {path}", hint):
         path.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.parent.mkdir(exist_ok=True, mode=0o700)
-        remove_partial_files(store.folder)
+        remove_parts(str(store.folder))
         atomic_write(path, key + "\n", mode=0o600)
 
 
@@ -66,7 +66,7 @@ def service_key(settings: Settings, address: str, *, market: bool = False) -> tu
         raise _elsewhere(name, own, address, settings.sources.get("market_url" if market else "base_url", ""))
     store = key_store(settings)
     if kept == "file":
-        remove_partial_files(store.folder)
+        remove_parts(str(store.folder))
     return store.read(name, kept), f"profile {name} ({store.where(name, kept)})"
 
 

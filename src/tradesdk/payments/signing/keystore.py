@@ -61,7 +61,7 @@ def create_keystore(
         raise InvalidArgumentError(message, hint="write work=2**18, or leave it out")
     work = int(work)
     file, shown = _named(path)
-    private_files.remove_left(str(file.absolute()))
+    private_files.remove_parts(*os.path.split(file.absolute()))
     if os.path.lexists(file):
         raise _exists(shown)
     account = eth_account()
@@ -105,7 +105,7 @@ def keystore_address(path: str | os.PathLike[str]) -> str:
 def unlock(path: str | os.PathLike[str], password: Password | None) -> Opened:
     """The key of a keystore, ready to sign. Errors as for `LocalSigner.from_keystore`."""
     file, shown = _named(path)
-    private_files.remove_left(str(file.absolute()))
+    private_files.remove_parts(*os.path.split(file.absolute()))
     document = _read(file, shown)
     named = _address(document, shown)
     ready = _decrypted(document, _password(password, shown), shown)
