@@ -54,7 +54,7 @@ from tradesdk import (
     wallet_message,
 )
 from tradesdk._values.hints import HINTS
-from tradesdk.payments import BudgetDetails, ChainVerdict, PriceDetails
+from tradesdk.payments import BudgetDetails, PriceDetails
 
 from .._answers import BASE, CODES, KEY, Service
 from .._clock import START, VirtualClock
@@ -519,8 +519,6 @@ def test_money_is_shown_in_dollars_under_the_name_that_has_dollars() -> None:
         repr(Batch(number=1, count=1, tokens=(), result=result, spent=260_000, again=False)): ["spent_usd=$0.26"],
         repr(receipt): ["amount_usd=$0.03", "payer=None"],
         repr(payment(amount=30_000)): ["amount_usd=$0.03"],
-        repr(ChainVerdict(outcome="paid", reason="r", amount=30_000)): ["amount_usd=$0.03"],
-        repr(ChainVerdict(outcome="unpaid", reason="r")): ["amount_usd=None"],
         repr(details): ["cost=$0.06", "limit_amount=$5.00", "left=$0.000001", "spent=None"],
         repr(PriceDetails(price=Decimal("0.30"), allowed=Decimal("0.03"))): ["price=$0.30", "allowed=$0.03"],
         repr(PaymentRefusedError("no", code="no_budget", details=details).details): ["cost=$0.06"],

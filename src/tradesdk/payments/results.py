@@ -106,33 +106,23 @@ class DryRun:
     refusal: PaymentError | None = None
 
 
-@show_usd(amount="amount_usd")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainVerdict:
-    """What the chain says about a payment.
+    """What the chain says about a payment: whether its nonce is used, not with which amount.
 
     Attributes:
         outcome: `paid`: its nonce is used; `unpaid`: it was not taken and can no longer be; `undecided`: nothing is
             known.
-        reason: the evidence, or why it is undecided. Without secrets.
-        block: the number of the finalized block that was asked; None when no node gave one.
-        amount: the largest amount that was signed, in micro-dollars; None if not paid.
+        reason: the evidence, with the number of the finalized block; or why it is undecided. Without secrets.
     """
 
     outcome: Literal["paid", "unpaid", "undecided"]
     reason: str
-    block: int | None = None
-    amount: int | None = None
 
     @property
     def paid(self) -> bool | None:
         """Whether it was taken; None while that is undecided."""
         return None if self.outcome == "undecided" else self.outcome == "paid"
-
-    @property
-    def amount_usd(self) -> Decimal | None:
-        """The amount in dollars."""
-        return None if self.amount is None else usd(self.amount)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,7 +70,7 @@ def examine(payments: Sequence[Payment]) -> Questions:
         block = _block(finalized)
     except NodeFailedError as problem:
         return [undecided(str(problem))] * len(payments)
-    verdicts = [undecided("its payer or nonce cannot be read", block.number)] * len(payments)
+    verdicts = [undecided("its payer or nonce cannot be read")] * len(payments)
     readable = [
         index for index, one in enumerate(payments) if _ADDRESS.fullmatch(one.payer) and _WORD.fullmatch(one.nonce)
     ]
@@ -87,7 +87,7 @@ def examine(payments: Sequence[Payment]) -> Questions:
             try:
                 verdicts[index] = _verdict(payments[index], _result(answer), block)
             except NodeFailedError as problem:
-                verdicts[index] = undecided(str(problem), block.number)
+                verdicts[index] = undecided(str(problem))
                 if problem not in failures:
                     failures.append(problem)
     return verdicts
@@ -129,8 +129,8 @@ def _ask_base(method: str, params: list[Any]) -> Generator[bytes, bytes, object]
     return _result(answer)
 
 
-def undecided(reason: str, block: int | None = None) -> ChainVerdict:
-    return ChainVerdict(outcome="undecided", reason=reason, block=block)
+def undecided(reason: str) -> ChainVerdict:
+    return ChainVerdict(outcome="undecided", reason=reason)
 
 
 def agreed(earlier: ChainVerdict | None, node: str, verdict: ChainVerdict) -> ChainVerdict:
@@ -139,7 +139,7 @@ def agreed(earlier: ChainVerdict | None, node: str, verdict: ChainVerdict) -> Ch
         return replace(verdict, reason=f"{node}: {verdict.reason}")
     if earlier is None or earlier.paid is verdict.paid:
         return earlier or verdict
-    return undecided(f"the nodes disagree: {earlier.reason}; {node}: {verdict.reason}", earlier.block)
+    return undecided(f"the nodes disagree: {earlier.reason}; {node}: {verdict.reason}")
 
 
 def _state_call(payment: Payment, block: _Block) -> tuple[str, list[Any]]:
@@ -153,16 +153,14 @@ def _verdict(payment: Payment, state: object, block: _Block) -> ChainVerdict:
     if used > 1:
         raise NodeFailedError("the state of the nonce cannot be read")
     if used:
-        reason = f"used at block {block.number}"
-        return ChainVerdict(outcome="paid", reason=reason, block=block.number, amount=payment.counted)
+        return ChainVerdict(outcome="paid", reason=f"used at block {block.number}")
     until = max(payment.valid_before, payment.counts_until)  # the last end of all its signatures
     if block.time < until:
         return undecided(
             f"its last finalized block, {block.number}, is of {_clock(block.time)} UTC, and the payment was valid "
-            f"until {_clock(until)} UTC: ask again in 20 minutes",
-            block.number,
+            f"until {_clock(until)} UTC: ask again in 20 minutes"
         )
-    return ChainVerdict(outcome="unpaid", reason=f"not used at block {block.number}", block=block.number)
+    return ChainVerdict(outcome="unpaid", reason=f"not used at block {block.number}")
 
 
 def _ask(*calls: tuple[str, list[Any]]) -> Generator[bytes, bytes, list[Any]]:

@@ -139,7 +139,7 @@ def _chain_row(payment: Payment, verdict: ChainVerdict, now: float) -> dict[str,
     if verdict.paid is None:
         message = "; ".join(filter(None, (_reason(payment), f"the chain does not decide: {verdict.reason}")))
     elif verdict.paid:
-        message += f": {dollars(verdict.amount_usd or payment.amount_usd)} was taken"
+        message += f": {dollars(payment.amount_usd)} was taken"
         message += "" if payment.stage is PaymentStage.ANSWERED else ", and no answer came"
     else:
         message += ": its money is no longer held"

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import cast
 
 from ..._postgres.connection import Statement
 from ..._postgres.link import Link
-from ..._postgres.problems import UnusableServerError, by_state
+from ..._postgres.problems import Kind, UnusableServerError, by_state
 from ..._postgres.server import Server
 from ..._postgres.session import is_ours
 from ..._system.clock import SystemClock
 from ..._system.semaphore import Semaphore
-from ..._values.hints import MEANINGS
 from ..._values.row import Row
 from ...errors import ErrorCode, LedgerError
 from . import errors
 from . import schema as sql
 from .engine import Engine, StaleRowError, T, Transaction
 
+_CODES: dict[Kind, ErrorCode] = {
+    "unreachable": "ledger_unreachable",
+    "denied": "ledger_denied",
+    "not_durable": "ledger_not_durable",
+    "version": "ledger_version",
+    "read_only": "ledger_read_only",
+    "lost": "ledger_lost",
+    "locked": "ledger_locked",
+}
+"""Others are `ledger_failed`."""
 _WORDS = (
     ("seq INTEGER PRIMARY KEY", "seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
     ("INTEGER", "BIGINT"),
@@ -92,9 +100,7 @@ class PostgresEngine(Engine):
             if error.kind != "stale":
                 kind = errors.RefusedRowError if error.kind == "refused" else LedgerError
                 self.is_marked = False
-                code = f"ledger_{error.kind}"
-                code = code if code in MEANINGS else "ledger_failed"
-                found = kind(f"the ledger {error.what}", code=cast("ErrorCode", code), hint=error.hint)
+                found = kind(f"the ledger {error.what}", code=_CODES.get(error.kind, "ledger_failed"), hint=error.hint)
         finally:
             self._end()
         raise found  # outside of the handler: that error's frames contain what was to be written
