@@ -277,14 +277,16 @@ class Sums:
 
     def spending(self, budget: Budget) -> Spending:
         """What is spent and held in each window."""
-        windows = [*map(self._window, range(len(WINDOWS))), self.units[-1]]
-
-        def against(limit: str, sums: Mapping[int, Sum]) -> WindowSpending:
-            counted, held = sum(counted for counted, _ in sums.values()), sum(held for _, held in sums.values())
-            return WindowSpending(spent=counted - held, held=held, limit=getattr(budget, limit))
-
-        hour, day, month, total = map(against, (*LIMITS_AT_A_TIME, "total"), windows)
+        hour, day, month, total = (self.against(limit, budget) for limit in (*LIMITS_AT_A_TIME, "total"))
         return Spending(last_hour=hour, today=day, this_month=month, total=total, budget=budget)
+
+    def against(self, limit: str, budget: Budget) -> WindowSpending:
+        """What counts against a limit. Nothing counts against `per_call`."""
+        sums: Mapping[int, Sum] = {}
+        if limit != "per_call":
+            sums = self.units[-1] if limit == "total" else self._window(LIMITS_AT_A_TIME.index(limit))
+        counted, held = sum(counted for counted, _ in sums.values()), sum(held for _, held in sums.values())
+        return WindowSpending(spent=counted - held, held=held, limit=getattr(budget, limit))
 
     def without(self, payment: Payment | None) -> Sums:
         """The same without one payment."""
@@ -380,9 +382,11 @@ def refusal(
 def exceeded(amount: int, counts: int, sums: Sums, budget: Budget) -> dict[LimitName, WindowSpending]:
     """The limits that leave no room for an amount, and what else counts against each."""
     over: dict[LimitName, WindowSpending] = {}
-    windows = sums.spending(budget).by_limit()
     for name in _ORDER:
-        one, before = windows[name], 0 if name == "per_call" else counts - amount  # or what was signed before
-        if one.limit is not None and one.counted + before + amount > one.limit:
-            over[name] = replace(one, held=one.held + before)
+        limit = getattr(budget, name)
+        if limit is not None:
+            before = 0 if name == "per_call" else counts - amount  # or what was signed before
+            one = sums.against(name, budget)
+            if one.counted + before + amount > limit:
+                over[name] = replace(one, held=one.held + before)
     return over
