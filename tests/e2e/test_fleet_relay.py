@@ -451,7 +451,7 @@ def test_a_relay_takes_over_and_nothing_is_lost(
         follower, member = (joined(fleet.member(group, base_url=service.url)) for group in (None, "bots"))
         with running(first) as ended:
             wait_for(heard(caplog, "stream_connected"))
-            assert first.is_leading
+            assert first._relay.fence is not None
             published = emitted(service, 5)
             with running(second):
                 wait_for(heard(caplog, "fleet_relay_waits"))
@@ -489,7 +489,7 @@ def test_a_second_run_does_not_end_the_first(
             wait_for(heard(caplog, "stream_connected"))
             with pytest.raises(TradeError, match="one consumer"):
                 relay.run()
-            assert relay.is_leading
+            assert relay._relay.fence is not None
             assert fleet.relayed(service.url).take(BEGAN) > 0
         assert fleet.relayed(service.url).take(BEGAN) == 0
 
@@ -548,7 +548,7 @@ async def test_an_asynchronous_relay(fleet: Fleet, service: MockServer) -> None:
         tasks.start_soon(relay.run)
         for one in (member, follower):
             await anyio.to_thread.run_sync(one._member.look)
-        await anyio.to_thread.run_sync(wait_for, lambda: relay.is_leading)
+        await anyio.to_thread.run_sync(wait_for, lambda: relay._relay.fence is not None)
         published = await anyio.to_thread.run_sync(emitted, service, 4)
         for one in (member, follower):
             assert sorted([(await anext(one)).id for _ in range(4)]) == sorted(published)  # type: ignore[union-attr]

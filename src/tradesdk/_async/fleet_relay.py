@@ -77,11 +77,6 @@ class AsyncFleetRelay(AsyncConnected):
         self._lease = lease
         self._interruptible = AsyncInterruptible()
 
-    @property
-    def is_leading(self) -> bool:
-        """Whether it has the lease, as far as it knows."""
-        return self._relay.fence is not None
-
     async def run(self) -> None:
         """Wait for the lease and store signals, until it is closed.
 

@@ -119,9 +119,6 @@ class StreamReporter:
         text = "chain %(chain)d: since= is ignored: the checkpoint continues at %(position)s"
         event("stream_since_ignored", text, level=logging.INFO, chain=self._chain, position=utc(position))
 
-    def audited(self) -> None:
-        self.stats = replace(self.stats, audits=self.stats.audits + 1)
-
     def history_unread(self, reason: str) -> None:
         event("history_unread", "chain %(chain)d: %(reason)s", chain=self._chain, reason=reason)
 
@@ -379,7 +376,6 @@ class StreamState:
     def _end_walk(self, mono: float, *, audit: bool) -> None:
         if audit:
             self._audit_at = mono + AUDIT_EVERY
-            self._reports.audited()
         else:
             del self._backfills[0]
         if self.deduplicator.waiting:

@@ -78,11 +78,6 @@ class FleetRelay(Connected):
         self._lease = lease
         self._interruptible = Interruptible()
 
-    @property
-    def is_leading(self) -> bool:
-        """Whether it has the lease, as far as it knows."""
-        return self._relay.fence is not None
-
     def run(self) -> None:
         """Wait for the lease and store signals, until it is closed.
 

@@ -209,9 +209,6 @@ class StreamStats:
     gaps: int = 0
     """Periods that could not be recovered."""
 
-    audits: int = 0
-    """Checks of the history for signals that the stream left out."""
-
     lag: float | None = None
     """Seconds between the time of the last live signal and its arrival; None before the first."""
 
