@@ -112,7 +112,7 @@ REFUSED: list[tuple[str, Act, list[Any]]] = [
     ("limit", lambda c, bad: c.signals.latest(chain=56, limit=bad), [0, 101]),
     ("min_confidence", lambda c, bad: c.agents.update("a1", min_confidence=bad), [-0.1, 1.1, math.nan, True]),
     (
-        "cannot be sent as JSON",
+        "stop_loss_pct should be a finite number",
         lambda c, bad: c.agents.update("a1", risk=Risk.model_construct(stop_loss_pct=bad)),
         [math.nan],
     ),

@@ -20,9 +20,6 @@ from ..errors import ConfigError, InvalidArgumentError, TradeError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..models._base import Model
-
-M = TypeVar("M", bound="Model")
 F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_PAGE = 100
@@ -164,22 +161,6 @@ def seconds(name: str, value: float, *, least: float = 0.0, most: float = sys.fl
         expected = f"{least:g} to {most:g}" if most < sys.float_info.max else "more than 0" if least else "0 or more"
         raise wrong_argument(name, f"{expected} seconds", value)
     return real(value)
-
-
-def settings(name: str, model: type[M], value: M | Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The fields of `value` that are set. An unknown field is refused: it would silently have no effect."""
-    if value is None:
-        return None
-    if isinstance(value, Mapping):
-        value = model(**{str(field): setting for field, setting in value.items()})
-    if not isinstance(value, model):
-        message = f"{name} must be a {model.__name__} or a dict, not {type(value).__name__}"
-        raise InvalidArgumentError(message, hint=f"write {name}={model.__name__}(…)")
-    known = ", ".join(model.model_fields)
-    for extra in value.model_extra or ():
-        message = f"{name} has no field {printable(extra, 60)}; it has {known}"
-        raise InvalidArgumentError(message, hint=f"set only these fields of {name}")
-    return value.model_dump(mode="json", exclude_none=True)
 
 
 def period(since: datetime | float | None, until: datetime | float | None) -> tuple[int | None, int | None]:

@@ -1,5 +1,6 @@
 """Trading agents and their risk rules."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
 
 from pydantic import BeforeValidator, ValidationError
@@ -69,6 +70,17 @@ class Risk(Model):
 
     take_profit_pct: Percent | None = None
     """Take profit: percent above the entry price."""
+
+
+def rules_of(risk: Risk | RiskDict | None) -> dict[str, Any] | None:
+    """The rules that are set. An unknown one is refused: it would silently have no effect."""
+    if risk is None:
+        return None
+    if not isinstance(risk, Risk | Mapping):
+        message = f"risk must be a Risk or a dict, not {type(risk).__name__}"
+        raise InvalidArgumentError(message, hint="write risk=Risk(…)")
+    given = dict[Any, Any](risk.model_dump() if isinstance(risk, Risk) else risk)  # a response may have unknown ones
+    return Risk(**{str(name): rule for name, rule in given.items()}).model_dump(mode="json", exclude_none=True)
 
 
 class AgentStats(Model):

@@ -14,12 +14,11 @@ from ..._http.arguments import (
     optional_text,
     optional_whole,
     required_text,
-    settings,
 )
 from ..._http.request import CreateLookup, Listing, Request, endpoint, model_request, request
 from ..._http.response import decode_nothing
 from ...errors import InvalidArgumentError
-from ...models.agents import Agent, AgentSummary, Risk, RiskDict
+from ...models.agents import Agent, AgentSummary, Risk, RiskDict, rules_of
 from ..pagination import AsyncPager
 from ..session import AsyncResource
 
@@ -94,7 +93,7 @@ class AsyncAgentsResource(AsyncResource):
             "name": required_text("name", name),
             "wallet_id": identifier("wallet_id", wallet_id),
             "chain_id": chain_id,
-            "risk": settings("risk", Risk, risk),
+            "risk": rules_of(risk),
             "min_confidence": confidence(min_confidence),
             "max_positions": optional_whole("max_positions", max_positions),
         }
@@ -136,7 +135,7 @@ class AsyncAgentsResource(AsyncResource):
         body = {
             "name": optional_text("name", name),
             "wallet_id": optional_identifier("wallet_id", wallet_id),
-            "risk": settings("risk", Risk, risk),
+            "risk": rules_of(risk),
             "min_confidence": confidence(min_confidence),
             "max_positions": optional_whole("max_positions", max_positions),
         }
