@@ -211,6 +211,8 @@ def an_odd_receipt_does_not_keep_the_rest_from_being_written(store: Ledger, raw:
 @case
 def an_unknown_id(store: Ledger) -> None:
     assert store.get("pay_nobody") is None
+    with pytest.raises(InvalidArgumentError, match="limit must be 1 or more"):
+        store.history(limit=-1)
     with pytest.raises(InvalidArgumentError, match="no payment pay_nobody"):
         store.history(before="pay_nobody")
     nobody = draft(id="pay_nobody")

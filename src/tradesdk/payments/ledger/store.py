@@ -151,9 +151,11 @@ class Ledger:
         With `unproven` only those without a proof of all that was signed: `paid` is None, or a receipt has less.
 
         Raises:
-            InvalidArgumentError: there is no payment with the id `before`.
+            InvalidArgumentError: the limit is below 1, or there is no payment with the id `before`.
         """
         flags(unproven=unproven)
+        if limit < 1:
+            raise InvalidArgumentError("limit must be 1 or more", hint="set limit to 1 or more")
 
         def read(db: Transaction) -> list[Payment]:
             seq, most = _NEWEST, min(limit, _NEWEST)
