@@ -11,7 +11,9 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 HEAD = """
 import json, os, random, signal, sys, threading
-from tests.unit._ledger import ADDRESS, HEADER, NOW, PLENTY, claim, draft, resubmit, submitted, told, trusted
+from tests.unit._ledger import (
+    ADDRESS, HEADER, NOW, PLENTY, claim, draft, resubmit, standing, submitted, told, trusted
+)
 from tradesdk import Budget, Ledger, LedgerError, PaymentRefusedError, PaymentStage
 from tradesdk.payments import ReasonCode
 from tradesdk.payments.buyer import owner_name
